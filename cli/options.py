@@ -26,11 +26,48 @@ if TYPE_CHECKING:
     from ..state.formats.flink.roots import AllowedRoot
     from ..state.formats.spark.reader import SparkCheckpoint
     from ..state.job import Job
+    from ..state.migration.options import MigrationOptions
     from ..state.savepoint.reader import Savepoint
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
+def together(*options: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Return options as one decorator; help lists them in this order."""
+    return lambda function: functools.reduce(lambda decorated, option: option(decorated), reversed(options), function)
+
+
+def as_one(name: str, make: Callable[..., Any], *options: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Return options whose values a command receives as one argument.
+
+    Args:
+        name: The argument.
+        make: Returns its value; it is called with those of the options, by name.
+        options: The options; others that became one argument may be among them.
+    """
+
+    def nothing(**_: Any) -> None: ...
+
+    declared = together(*options)(nothing)
+    grouped: dict[str, set[str]] = getattr(declared, _GROUPED, {})
+    exposed = {one.name for one in getattr(declared, "__click_params__", ()) if one.expose_value}
+    names = {*grouped, *exposed.difference(*grouped.values())}
+
+    def add(function: F) -> F:
+        @functools.wraps(function)
+        def with_one(*args: Any, **given: Any) -> Any:
+            made = make(**{each: given.pop(each) for each in names})
+            return function(*args, **{name: made}, **given)
+
+        decorated: Any = with_one
+        setattr(decorated, _GROUPED, {**getattr(function, _GROUPED, {}), name: exposed})
+        return cast("F", together(*options)(decorated))
+
+    return add
+
+
+_GROUPED = "stateshift_grouped"
+"""The attribute of a decorated function with the options that became one argument, by the name of that."""
 PREFIX = "spark:"
 """What the place of a checkpoint of a Spark query begins with."""
 _TAKES_SPARK = {"check", "inspect", "export", "migrate", "plan", "snapshot", "verify"}
@@ -105,7 +142,7 @@ def savepoint_argument(name: str = "savepoint", *, required: bool = True) -> Cal
     """Add an argument for the folder or URI of a savepoint; None if it is optional and left out."""
     metavar = name.upper() if required else f"[{name.upper()}]"
     argument = click.argument(name, metavar=metavar, required=required, callback=_folder)
-    return lambda function: argument(allow_root_option(function))
+    return together(argument, allow_root_option)
 
 
 NOT_COMPARED = "not compared with what Spark has committed"
@@ -123,9 +160,17 @@ def _move(context: click.Context, _: click.Parameter, pairs: tuple[str, ...]) ->
     context.meta[_MOVED] = tuple(moved)
 
 
-def allow_root_option(function: F) -> F:
-    """Add `--allow-root` and `--checkpoint-root`, for `open_savepoint`; commands that open savepoints have them."""
-    function = click.option(
+allow_root_option = together(
+    click.option(
+        "--allow-root",
+        multiple=True,
+        expose_value=False,
+        is_eager=True,  # savepoints may be opened while other options are parsed
+        callback=_allow,
+        metavar="PLACE",
+        help="Allow files of a savepoint that lie in this folder or URI, outside its own. Can be given several times.",
+    ),
+    click.option(
         "--checkpoint-root",
         multiple=True,
         expose_value=False,
@@ -134,16 +179,9 @@ def allow_root_option(function: F) -> F:
         metavar="OLD=NEW",
         help="Read files that a moved checkpoint names in the folder or URI OLD from NEW. Can be given several times."
         " Not needed where JOB/chk-N, JOB/shared and JOB/taskowned still lie beside each other.",
-    )(function)
-    return click.option(
-        "--allow-root",
-        multiple=True,
-        expose_value=False,
-        is_eager=True,  # savepoints may be opened while other options are parsed
-        callback=_allow,
-        metavar="PLACE",
-        help="Allow files of a savepoint that lie in this folder or URI, outside its own. Can be given several times.",
-    )(function)
+    ),
+)
+"""`--allow-root` and `--checkpoint-root`, for `open_savepoint`; commands that open savepoints have them."""
 
 
 def allowed_roots() -> tuple[AllowedRoot, ...]:
@@ -182,84 +220,83 @@ def _redact(_: click.Context, __: click.Parameter, enabled: bool) -> None:  # no
     redact_values(enabled)
 
 
-def common_options(function: F) -> F:
-    """Add `--json` and `--redact`, which every command has."""
-    function = click.option(
+common_options = together(
+    click.option("--json", "with_json", is_flag=True, help="Print one JSON document on stdout, and nothing else."),
+    click.option(
         "--redact",
         is_flag=True,
         expose_value=False,
         callback=_redact,
         help="Keep keys and values out of messages (personal data).",
-    )(function)
-    return click.option(
-        "--json", "with_json", is_flag=True, help="Print one JSON document on stdout, and nothing else."
-    )(function)
+    ),
+)
+"""`--json` and `--redact`, which every command has."""
+all_option = click.option(
+    "--all",
+    "everything",
+    is_flag=True,
+    help="List everything: also states that are fine, and what is the same in several places.",
+)
+"""`--all`, for reports on very many states; the command receives it as `everything`."""
+target_option = click.option(
+    "--target",
+    type=click.Choice(["auto", "any", "flink", "flink-1.20", "flink-2.3"]),
+    default="auto",
+    show_default=True,
+    help="What is to restore it. auto: Flink, if it knows all types of an operator before and after. flink: "
+    "refuse what Flink could no longer restore. With a release: also what that one cannot read; a new savepoint is "
+    "written as it writes them. any: never Flink.",
+)
+"""`--target`: Flink, one of its releases, or any, if Flink need not restore the state."""
 
 
-def all_option(function: F) -> F:
-    """Add `--all`, for reports on very many states; the command receives it as `everything`."""
-    return click.option(
-        "--all",
-        "everything",
-        is_flag=True,
-        help="List everything: also states that are fine, and what is the same in several places.",
-    )(function)
+def _policy(forbid: tuple[str, ...], allow_empty: tuple[str, ...]) -> Policy:
+    from ..compat.policy import Policy
+
+    return Policy(Flag if "all" in forbid else forbid, allow_empty)
 
 
-def target_option(function: F) -> F:
-    """Add `--target`: Flink, one of its releases, or any, if Flink need not restore the state."""
-    return click.option(
-        "--target",
-        type=click.Choice(["auto", "any", "flink", "flink-1.20", "flink-2.3"]),
-        default="auto",
-        show_default=True,
-        help="What is to restore it. auto: Flink, if it knows all types of an operator before and after. flink: "
-        "refuse what Flink could no longer restore. With a release: also what that one cannot read; a new savepoint is "
-        "written as it writes them. any: never Flink.",
-    )(function)
-
-
-def policy_options(function: F) -> F:
-    """Add `--forbid FLAG` and `--allow-empty STATE`; the command receives them as one argument `policy`."""
-
-    @click.option(
+policy_options = as_one(
+    "policy",
+    _policy,
+    click.option(
         "--forbid",
         multiple=True,
         type=click.Choice([*map(str, Flag), "all"]),
         metavar="FLAG",
         help=f"Refuse what has this flag: {', '.join(Flag)}; or all. Can be given several times.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--allow-empty",
         multiple=True,
         metavar="STATE",
         help="A state of the job that is meant to start empty; UID/STATE if not unique. Can be given several times.",
+    ),
+)
+"""`--forbid FLAG` and `--allow-empty STATE`; the command receives them as one argument `policy`."""
+
+
+def class_trust_option(help_text: str = "") -> Callable[[F], F]:
+    """Return `--trust CLASS`, for pickled values; by default, for a command that shows them."""
+    shows = (
+        "Show the content of pickled values of this class, such as shop.Account. Nothing is imported. Can be given "
+        "several times."
     )
-    @functools.wraps(function)
-    def with_policy(*args: Any, forbid: tuple[str, ...], allow_empty: tuple[str, ...], **rest: Any) -> Any:
-        from ..compat.policy import Policy
-
-        return function(*args, policy=Policy(Flag if "all" in forbid else forbid, allow_empty), **rest)
-
-    return cast("F", with_policy)
+    return click.option("--trust", multiple=True, metavar="CLASS", help=help_text or shows)
 
 
-def class_trust_option(help_text: str) -> Callable[[F], F]:
-    """Add `--trust CLASS`, for pickled values."""
-    return click.option("--trust", multiple=True, metavar="CLASS", help=help_text)
-
-
-def trust_option(function: F) -> F:
-    """Add `--trust-stored-serializers` (rule READ-2), and `--trust CLASS` for pickled values."""
-    function = class_trust_option(
-        "Allow opening pickled values that name this class, such as shop.Account. by-value:shop.Account also runs code "
-        "that comes within them. Can be given several times."
-    )(function)
-    return click.option(
+trust_option = together(
+    click.option(
         "--trust-stored-serializers",
         is_flag=True,
         help="Allow unpickling serializers stored beside the savepoint, which runs code that comes with it.",
-    )(function)
+    ),
+    class_trust_option(
+        "Allow opening pickled values that name this class, such as shop.Account. by-value:shop.Account also runs code "
+        "that comes within them. Can be given several times."
+    ),
+)
+"""`--trust-stored-serializers` (rule READ-2), and `--trust CLASS` for pickled values."""
 
 
 def _import(_: click.Context, __: click.Parameter, modules: tuple[str, ...]) -> None:
@@ -271,47 +308,39 @@ def _import(_: click.Context, __: click.Parameter, modules: tuple[str, ...]) -> 
         import_user_module(name)
 
 
-def import_option(function: F) -> F:
-    """Add `--import module`, for snapshots and serializers registered by a user's module."""
-    return click.option(
-        "--import",
-        multiple=True,
-        expose_value=False,
-        callback=_import,
-        metavar="MODULE",
-        help="Import a module that registers snapshots of your own, by its name or the path of its .py file; the "
-        "current folder is searched first.",
-    )(function)
+import_option = click.option(
+    "--import",
+    multiple=True,
+    expose_value=False,
+    callback=_import,
+    metavar="MODULE",
+    help="Import a module that registers snapshots of your own, by its name or the path of its .py file; the "
+    "current folder is searched first.",
+)
+"""`--import module`, for snapshots and serializers registered by a user's module."""
 
 
-def edit_options(function: F) -> F:
-    """Add `--drop`, `--rename-state`, `--rename-uid` and `--convert`; the command receives them as `edits`."""
+def _edits(**given: tuple[str, ...]) -> Edits:
+    from ..state.migration.edits import parse_edits
 
-    @click.option("--drop", multiple=True, metavar="STATE", help="Leave a state out; UID/STATE if not unique.")
-    @click.option("--rename-state", "rename_states", multiple=True, metavar="OLD=NEW", help="Give a state a new name.")
-    @click.option("--rename-uid", "rename_uids", multiple=True, metavar="OLD=NEW", help="Give an operator a new uid.")
-    @click.option(
+    return parse_edits(**given)
+
+
+edit_options = as_one(
+    "edits",
+    _edits,
+    click.option("--drop", multiple=True, metavar="STATE", help="Leave a state out; UID/STATE if not unique."),
+    click.option("--rename-state", "rename_states", multiple=True, metavar="OLD=NEW", help="Give a state a new name."),
+    click.option("--rename-uid", "rename_uids", multiple=True, metavar="OLD=NEW", help="Give an operator a new uid."),
+    click.option(
         "--convert",
         multiple=True,
         metavar="STATE",
         help="A state that was not converted yet, if its type does not show it: its converter is called, or its "
         "columns are written in their new order. UID/<key> for a key.",
-    )
-    @functools.wraps(function)
-    def with_edits(
-        *args: Any,
-        drop: tuple[str, ...],
-        rename_states: tuple[str, ...],
-        rename_uids: tuple[str, ...],
-        convert: tuple[str, ...],
-        **rest: Any,
-    ) -> Any:
-        from ..state.migration.edits import parse_edits
-
-        edits = parse_edits(drop=drop, rename_states=rename_states, rename_uids=rename_uids, convert=convert)
-        return function(*args, edits=edits, **rest)
-
-    return cast("F", with_edits)
+    ),
+)
+"""`--drop`, `--rename-state`, `--rename-uid` and `--convert`; the command receives them as `edits`."""
 
 
 def _reference_time(_: click.Context, __: click.Parameter, text: str | None) -> datetime | None:
@@ -320,132 +349,110 @@ def _reference_time(_: click.Context, __: click.Parameter, text: str | None) -> 
     return None if text is None else parse_time(text)
 
 
-def repartition_options(function: F) -> F:
-    """Add `--repartition`, `--max-parallelism` and `--merge`; the command receives them as `repartition`."""
+def _repartition(*, is_allowed: bool, max_parallelism: tuple[str, ...], merge: tuple[str, ...]) -> Repartition | None:
+    from ..state.migration.repartition import parse_repartition
 
-    @click.option(
+    if not is_allowed and (max_parallelism or merge):
+        option = "--max-parallelism" if max_parallelism else "--merge"
+        raise click.UsageError(f"{option} requires --repartition, which rewrites keys")
+    if merge:
+        search_here()
+    return parse_repartition(max_parallelism=max_parallelism, merge=merge) if is_allowed else None
+
+
+repartition_options = as_one(
+    "repartition",
+    _repartition,
+    click.option(
         "--repartition",
         "is_allowed",
         is_flag=True,
         help="Rewrite the keys of operators whose key type has changed, with all their keyed state and timers.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--max-parallelism",
         multiple=True,
         metavar="[UID=]N",
         help="With --repartition: number of key groups of every operator of the job, or of one.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--merge",
         multiple=True,
         metavar="STATE=MODULE:FUNCTION",
         help="With --repartition: how to merge the values of two keys that become one. By default, they are refused.",
+    ),
+)
+"""`--repartition`, `--max-parallelism` and `--merge`; the command receives them as `repartition`."""
+
+
+def _migration_options(
+    *, target: str, compression: str, bad_values: str, max_bad_values: int | None, **given: Any
+) -> MigrationOptions:
+    from ..compat.plan import BadValues, Compression
+    from ..compat.targets import Target
+    from ..state.migration.options import MAX_BAD_VALUES, MigrationOptions
+
+    if max_bad_values is not None and bad_values == "abort" and not click.get_current_context().params.get("plan_file"):
+        raise click.UsageError("--max-bad-values requires --bad-values quarantine")
+    return MigrationOptions(
+        restore_target=Target(target),
+        compression=Compression(compression),
+        bad_values=BadValues(bad_values),
+        max_bad_values=max_bad_values or MAX_BAD_VALUES,
+        **given,
     )
-    @functools.wraps(function)
-    def with_repartition(
-        *args: Any, is_allowed: bool, max_parallelism: tuple[str, ...], merge: tuple[str, ...], **rest: Any
-    ) -> Any:
-        from ..state.migration.repartition import parse_repartition
-
-        if not is_allowed and (max_parallelism or merge):
-            option = "--max-parallelism" if max_parallelism else "--merge"
-            raise click.UsageError(f"{option} requires --repartition, which rewrites keys")
-        if merge:
-            search_here()
-        wanted = parse_repartition(max_parallelism=max_parallelism, merge=merge) if is_allowed else None
-        return function(*args, repartition=wanted, **rest)
-
-    return cast("F", with_repartition)
 
 
-def migration_options(function: F) -> F:
-    """Add the options of a migration except for new types; the command receives them as one argument `options`."""
-
-    @edit_options
-    @click.option(
+migration_options = as_one(
+    "options",
+    _migration_options,
+    edit_options,
+    click.option(
         "--parallelism",
         type=click.IntRange(1, 1 << 15),
         metavar="N",
         help="Subtasks of every operator with state. [default: as before, or more if rewritten keyed state is large]",
-    )
-    @click.option(
+    ),
+    click.option(
         "--compression",
         type=click.Choice(["keep", "none", "snappy"]),
         default="keep",
         show_default=True,
         help="Whether to compress the streams of TARGET; keep: as they were.",
-    )
-    @repartition_options
-    @target_option
-    @trust_option
-    @click.option(
+    ),
+    repartition_options,
+    target_option,
+    trust_option,
+    click.option(
         "--no-source-digests",
         "source_digests",
         flag_value=False,
         default=True,
         help="Read a source whose files do not match its lineage, although damage could then go unnoticed.",
-    )
-    @policy_options
-    @click.option(
+    ),
+    policy_options,
+    click.option(
         "--bad-values",
         type=click.Choice(["abort", "quarantine"]),
         default="abort",
         show_default=True,
         help="What to do with a value that does not fit its new type: end the run, or set the value aside and list it.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--max-bad-values",
         type=click.IntRange(1),
         metavar="N",
         help="With --bad-values quarantine: the run fails if there are more in total. [default: 1000]",
-    )
-    @click.option(
+    ),
+    click.option(
         "--reference-time",
         metavar="TIME",
         callback=_reference_time,
         help="If state gains or loses TTL: the time stamp of its values, and the time of expiry. ISO 8601 with a "
         "zone. [default: when the run is planned]",
-    )
-    @functools.wraps(function)
-    def with_options(
-        *args: Any,
-        edits: Edits,
-        parallelism: int | None,
-        compression: str,
-        repartition: Repartition | None,
-        target: str,
-        trust_stored_serializers: bool,
-        trust: tuple[str, ...],
-        source_digests: bool,
-        policy: Policy,
-        bad_values: str,
-        max_bad_values: int | None,
-        reference_time: datetime | None,
-        **rest: Any,
-    ) -> Any:
-        from ..compat.plan import BadValues, Compression
-        from ..compat.targets import Target
-        from ..state.migration.options import MAX_BAD_VALUES, MigrationOptions
-
-        if max_bad_values is not None and bad_values == "abort" and not rest.get("plan_file"):
-            raise click.UsageError("--max-bad-values requires --bad-values quarantine")
-        options = MigrationOptions(
-            restore_target=Target(target),
-            edits=edits,
-            parallelism=parallelism,
-            compression=Compression(compression),
-            repartition=repartition,
-            trust_stored_serializers=trust_stored_serializers,
-            trust=trust,
-            source_digests=source_digests,
-            policy=policy,
-            bad_values=BadValues(bad_values),
-            max_bad_values=max_bad_values or MAX_BAD_VALUES,
-            reference_time=reference_time,
-        )
-        return function(*args, options=options, **rest)
-
-    return cast("F", with_options)
+    ),
+)
+"""The options of a migration except for new types; the command receives them as one argument `options`."""
 
 
 def load_job_here(place: str) -> Job:
@@ -463,22 +470,22 @@ def search_here() -> None:
         sys.path.insert(0, here)
 
 
-def spark_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--master` and `--py-files`, which become the arguments `master` and `py_files`."""
-    master = click.option(
+spark_options = together(
+    click.option(
         "--master",
         metavar="URL",
         help="Spark master. By default local[*,4], with 4 attempts for each task; for little state, Spark is not used.",
-    )
-    py_files = click.option(
+    ),
+    click.option(
         "--py-files",
         multiple=True,
         metavar="FILE[,FILE…]",
         callback=lambda _context, _parameter, given: [name for names in given for name in names.split(",") if name],
         help="Further .py, .zip, .egg or .whl files for Spark's workers. Modules in the job's folder are sent "
         "automatically.",
-    )
-    return master(py_files(command))
+    ),
+)
+"""`--master` and `--py-files`, which become the arguments `master` and `py_files`."""
 
 
 @contextmanager

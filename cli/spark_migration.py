@@ -13,7 +13,7 @@ from ..serializers.wording import many, shell_word
 from .failures import Status
 from .options import is_spark, refuse_options
 from .output import Column, Line, Table, print_json, print_notice, print_styled
-from .spark_options import OF_CHANGES, ONLY_OF_QUERIES, TypedOptions
+from .spark_options import OF_CHANGES, ONLY_OF_QUERIES, SparkOptions
 from .spark_queries import built, require_new_side
 from .whole_files import says_format
 
@@ -37,7 +37,7 @@ _COLUMNS = (
 )
 
 
-def migrate_spark(source: str, target: str, options: TypedOptions, plan: str, *, dry_run: bool, with_json: bool) -> int:
+def migrate_spark(source: str, target: str, options: SparkOptions, plan: str, *, dry_run: bool, with_json: bool) -> int:
     """Migrate a checkpoint, and print what was done; return the exit status.
 
     Args:
@@ -57,7 +57,7 @@ def migrate_spark(source: str, target: str, options: TypedOptions, plan: str, *,
     expected = _read_plan(plan) if plan else None
     if expected is not None:
         refuse_options("the plan has {}: leave it out, or make the plan again", names=OF_PLANS)
-        options = structured(TypedOptions, expected.options, "the options of the plan")
+        options = structured(SparkOptions, expected.options, "the options of the plan")
         search = f"--query {options.query}" if options.query else f"--like {options.like}"
         imported = [f"to import {one.rpartition('=')[2]}" for one in options.convert_field]
         more = "".join(f"; it grants permission {one}" for one in imported)
@@ -70,7 +70,7 @@ def migrate_spark(source: str, target: str, options: TypedOptions, plan: str, *,
     return Status.DONE
 
 
-def plan_spark(source: str, options: TypedOptions, file: OutputFile | None, *, with_json: bool) -> int:
+def plan_spark(source: str, options: SparkOptions, file: OutputFile | None, *, with_json: bool) -> int:
     """Plan the migration of a checkpoint, show the plan, and write its file; return the exit status.
 
     Raises:
@@ -116,31 +116,31 @@ def _read_plan(file: str) -> CheckpointPlanFile:
 def _migrated(
     source: str,
     target: str,
-    options: TypedOptions,
+    options: SparkOptions,
     *,
     dry_run: bool,
     expected: CheckpointPlanFile | None = None,
 ) -> CheckpointReport:
     """Migrate a checkpoint; errors name options of the command line."""
-    of_query, changes = options.of_query, options.changes
-    require_new_side(options.like, of_query)
+    require_new_side(options)
     from ..spark.queries.migration import migrate_checkpoint
     from ..state.formats.spark.reader import SparkCheckpoint
 
+    said = options.said()
     last = SparkCheckpoint.open(source).log.last  # before Spark, which takes seconds to start
-    with built(of_query, last) as (query, was):
+    with built(options, last) as (query, was):
         return migrate_checkpoint(
             source,
             target,
             query=query,
             like=options.like or None,
             was=was,
-            changes=changes.of_fields(),
-            operators=changes.operators,
-            accept=of_query.accept,
-            drop_uncommitted=changes.drop_uncommitted,
-            new_query_id=changes.new_query_id,
-            require_recording=of_query.require_recording,
+            changes=said.changes,
+            operators=said.operators,
+            accept=said.accept,
+            drop_uncommitted=said.drop_uncommitted,
+            new_query_id=said.new_query_id,
+            require_recording=options.require_recording,
             dry_run=dry_run,
             expected=expected,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from ..serializers.ways_out import on_command_line
 from ..serializers.wording import shell_word
 from .options import is_spark, search_here
 from .progress import show_progress
-from .spark_options import QueryOptions, query_options, spark_change_options
+from .spark_options import said_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,12 +27,12 @@ if TYPE_CHECKING:
     from ..state.formats.spark.logs import PlannedBatch
     from ..state.formats.spark.reader import SparkCheckpoint
     from ..state.migration.queries.plan import Known, NewSide
-    from .spark_options import SparkChanges
+    from .spark_options import SparkOptions
 
     Query = DataFrame | DataStreamWriter
 
 
-def query_report(place: str, like: str, options: QueryOptions, policy: Policy) -> CheckReport:
+def query_report(place: str, options: SparkOptions, policy: Policy) -> CheckReport:
     """Return the report on a checkpoint of Spark: against a new query, or against a checkpoint that it wrote.
 
     Raises:
@@ -41,21 +40,21 @@ def query_report(place: str, like: str, options: QueryOptions, policy: Policy) -
     """
     from ..spark.queries.check import compare
 
-    with both_sides(place, like, options) as (opened, side, known):
+    with both_sides(place, options) as (opened, side, known):
         described = attrs.evolve(side.query, origin=f"query {options.query}" if options.query else side.query.origin)
-        report = compare(
-            opened, described, known=known, accept=options.accept, policy=policy, said=_said(options, like)
-        )
-        return _tried(report, opened, side, known) if report.next_command else report
+        report = compare(opened, described, known=known, accept=options.accept, policy=policy, said=_said(options))
+        return _tried(report, opened, side, known, options.accept) if report.next_command else report
 
 
-def _tried(report: CheckReport, opened: SparkCheckpoint, side: NewSide, known: Known) -> CheckReport:
+def _tried(
+    report: CheckReport, opened: SparkCheckpoint, side: NewSide, known: Known, accept: tuple[str, ...]
+) -> CheckReport:
     """Plan the migration that a report names; where that asks for more, the report has this in the place of it."""
-    from ..state.migration.queries.plan import Said, plan_migration
+    from ..state.migration.queries.plan import plan_migration
 
-    changes, accept = _typed(shlex.split(report.next_command))
+    said = said_by(report.next_options)
     try:
-        plan_migration(opened, side, known, Said(changes.of_fields(), changes.operators, accept))
+        plan_migration(opened, side, known, attrs.evolve(said, accept=(*accept, *said.accept)))
     except StateShiftError as error:
         advice = advice_text(error, on_command_line)
         asks = (*error.what.splitlines(), *([f"what to do: {advice}"] if advice else []))
@@ -63,21 +62,9 @@ def _tried(report: CheckReport, opened: SparkCheckpoint, side: NewSide, known: K
     return report
 
 
-def _typed(words: list[str]) -> tuple[Any, ...]:
-    """Return what the options of a command say that migrates a checkpoint of Spark."""
-
-    @click.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
-    @query_options
-    @spark_change_options
-    def read(*, of_query: QueryOptions, spark_changes: SparkChanges) -> tuple[Any, ...]:
-        return spark_changes, of_query.accept
-
-    return read.main(words, standalone_mode=False)  # type: ignore[no-any-return]
-
-
-def _said(options: QueryOptions, like: str) -> str:
+def _said(options: SparkOptions) -> str:
     """Return the options that name both queries, and what is accepted, as they were typed."""
-    listed = [("--like", like), ("--query", options.query), ("--was", options.was)]
+    listed = [("--like", options.like), ("--query", options.query), ("--was", options.was)]
     listed += [("--accept", rule) for rule in options.accept]
     return " ".join(f"{name} {shell_word(value)}" for name, value in listed if value)
 
@@ -103,7 +90,7 @@ def planning_session() -> Iterator[SparkSession]:
 
 
 @contextmanager
-def both_sides(place: str, like: str, options: QueryOptions) -> Iterator[tuple[SparkCheckpoint, NewSide, Known]]:
+def both_sides(place: str, options: SparkOptions) -> Iterator[tuple[SparkCheckpoint, NewSide, Known]]:
     """Open a checkpoint, its new side, and what is known of the old one, for the `with` block.
 
     The old query is planned under the settings of the last batch of its checkpoint.
@@ -118,30 +105,30 @@ def both_sides(place: str, like: str, options: QueryOptions) -> Iterator[tuple[S
     from ..state.formats.spark.reader import SparkCheckpoint
     from ..state.migration.queries.plan import Known
 
-    require_new_side(like, options)
+    require_new_side(options)
     opened = SparkCheckpoint.open(place)  # before Spark, which takes seconds to start
-    with built(options, opened.log.last) as (new, was), new_side(opened, like or None, new) as side:
+    with built(options, opened.log.last) as (new, was), new_side(opened, options.like or None, new) as side:
         known = what_is_known(opened, describe_stored(opened), was) if side.is_planned else Known()
         yield opened, side, known
 
 
-def require_new_side(like: str, options: QueryOptions) -> None:
+def require_new_side(options: SparkOptions) -> None:
     """Require one new side of a checkpoint.
 
     Raises:
         UsageError: None is given, or both are, or options that do not go with it.
     """
-    if bool(like) is bool(options.query) or (like and not is_spark(like)):
+    if bool(options.like) is bool(options.query) or (options.like and not is_spark(options.like)):
         raise click.UsageError(
             "specify the new query: either --query MODULE:FUNCTION, or --like spark:PROBE, a checkpoint that it wrote"
             " on a little data"
         )
-    if like and options:
+    if options.like and (options.was or options.accept or options.require_recording):
         raise click.UsageError("--was, --accept and --require-recording apply with --query: a probe shows types alone")
 
 
 @contextmanager
-def built(options: QueryOptions, last: PlannedBatch | None) -> Iterator[tuple[Query | None, QueryDescription | None]]:
+def built(options: SparkOptions, last: PlannedBatch | None) -> Iterator[tuple[Query | None, QueryDescription | None]]:
     """Build the new query in a session of Spark, which ends with the `with` block, and describe the old one.
 
     None: it is not named. The old one is planned under the settings of the last batch of its checkpoint.

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from ..serializers.compatibility import CompatibilityResult, Finding
     from ..serializers.serializer import TypeSerializer
+    from ..serializers.ways_out import Told
     from .description import Computation, JobDescription, OperatorDescription, StateDescription
     from .old_reader import OldReader
     from .parts import Part
@@ -283,6 +284,7 @@ class CheckReport:
         not_compared: What was not compared, a line each.
         next_command: The migration with the first way out of each finding; "": there is none, or something is to be
             said first that nobody else knows. Only of queries.
+        next_options: The options of that command that the ways out name, as data.
         next_asks: What a trial of that command asked for beyond it, a line each; then there is no such command.
     """
 
@@ -300,6 +302,7 @@ class CheckReport:
     is_whole: bool = False
     not_compared: tuple[str, ...] = ()
     next_command: str = ""
+    next_options: tuple[Told, ...] = ()
     next_asks: tuple[str, ...] = ()
 
     @property

@@ -10,9 +10,10 @@ import json
 import shlex
 
 import attrs
+import click
 from drawn_queries import COMPUTED, Fate
 
-from stateshift.cli.spark_queries import _typed
+from stateshift.cli.spark_options import SparkOptions, query_options, spark_change_options
 from stateshift.compat.queries.changes import FieldChanges
 from stateshift.compat.queries.operator_pairs import match_operators
 from stateshift.compat.queries.problems import Asks, problems_of
@@ -25,6 +26,14 @@ HOPELESS = {Asks.NOTHING, Asks.TYPE, Asks.MEANT, Asks.OPERATOR}
 """What no option says that is a word or a value."""
 MILLISECONDS = 10**13
 """A time to live that no test outlives."""
+
+
+@click.command()
+@query_options
+@spark_change_options
+def read(**_):
+    """Return what options of the command line say."""
+    return SparkOptions.given().said()
 
 
 @attrs.frozen
@@ -80,8 +89,7 @@ class Case:
         for finding in self.report.all_findings():
             if finding.verdict is not Verdict.COMPATIBLE and (ways := ways_of(finding)):
                 words += shlex.split(random.choice(ways))
-        changes, accept = _typed(words)
-        return Said(changes.of_fields(), changes.operators, accept)
+        return read.main(words, standalone_mode=False)
 
     def findings(self, number):
         """Return the findings on an old operator."""

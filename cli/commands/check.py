@@ -10,7 +10,7 @@ import attrs
 import click
 
 from ...serializers.wording import shell_word
-from ..new_side import new_side, new_side_options
+from ..new_side import new_side_options
 from ..next_steps import options_given, query_start_lines, start_lines
 from ..options import (
     all_option,
@@ -29,7 +29,7 @@ from ..options import (
 from ..output import Line, print_json, print_notice, print_styled
 from ..progress import show_progress
 from ..query_gate import check_queries, queries_option
-from ..spark_options import ONLY_OF_QUERIES, QueryOptions, query_options
+from ..spark_options import ONLY_OF_QUERIES, SparkOptions, query_options
 from ..spark_queries import query_report
 from .history_check import GateOptions, gate_options, hold_against
 
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from ...compat.repartition import Repartition
     from ...compat.report import CheckReport
     from ...state.savepoint.reader import Savepoint
+    from ..new_side import NewSide
 
 
 @contextmanager
@@ -109,15 +110,15 @@ Exit status:
 def command(
     savepoint: str | None,
     *,
-    job_place: str,
-    like: str,
+    side: NewSide,
     everything: bool,
     is_short: bool,
     allow_migration: bool,
     allow_non_restored_state: bool,
     policy: Policy,
     gate: GateOptions,
-    of_query: QueryOptions,
+    accept: tuple[str, ...],
+    require_recording: bool,
     queries: bool,
     with_json: bool,
     **of_job: Any,
@@ -136,36 +137,37 @@ def command(
     if is_short and (with_json or everything or queries or gate.against):
         raise click.UsageError("--summary is for the text of a check of stored state, without --all, --json, --against")
     if queries:
-        return check_queries(gate, of_query.accept, policy, allow_migration=allow_migration, with_json=with_json)
-    asked = _Asked(job_place=job_place, like=like, policy=policy, **of_job)
+        return check_queries(gate, accept, policy, allow_migration=allow_migration, with_json=with_json)
+    of_job = {name: value for name, value in of_job.items() if name not in ONLY_OF_QUERIES}
+    asked = _Asked(side=side, policy=policy, **of_job)
     if asked.scans and (savepoint is None or is_spark(savepoint)):
         what = "a check of stored descriptions" if savepoint is None else f"{savepoint}, a checkpoint of Spark"
         raise click.UsageError(f"--scan reads the values of a savepoint, which {what} does not give it; leave it out")
     if savepoint is not None and is_spark(savepoint):
         refuse_options("a check of a Spark query's checkpoint does not take {}", names=_NOT_OF_A_QUERY)
-        report = query_report(savepoint, like, of_query, policy)
+        report = query_report(savepoint, SparkOptions.given(), policy)
         following = list(next_lines(report, is_short=is_short))
     else:
         refuse_options(f"{{}}: apply to spark:CHECKPOINT alone{spark_is_meant(savepoint)}", names=ONLY_OF_QUERIES)
         if gate.against and savepoint is None:
             refuse_options("{} applies only to a savepoint; leave it out with --against", names=_OF_A_SAVEPOINT)
-            job = new_side(job_place, like).describe()
+            job = side.required().describe()
             options = attrs.evolve(gate, everything=everything)
             return hold_against(job, options, asked.edits, policy, trust=asked.trust, with_json=with_json)
         if gate.against or savepoint is None:
-            new_side(job_place, like)
+            side.required()
             raise click.UsageError("specify what to check the job against: either SAVEPOINT or --against PLACE")
         report, following = asked.report_on(savepoint)
     status = report.exit_status(
         allow_migration=allow_migration,
         allow_non_restored_state=allow_non_restored_state,
-        require_recording=of_query.require_recording,
+        require_recording=require_recording,
     )
     if with_json:
         print_json(to_data(report) | {"exit_status": status})
         return status
     print_styled(report_lines(report, everything=everything, is_short=is_short))
-    if of_query.require_recording and not report.is_whole:
+    if require_recording and not report.is_whole:
         following.append([("no recording says which query wrote the whole state (--require-recording)", "")])
     print_styled([[], *following] if following else [])
     return status
@@ -185,8 +187,7 @@ _NOT_OF_A_QUERY = {
 class _Asked:
     """What is asked about a savepoint."""
 
-    job_place: str
-    like: str
+    side: NewSide
     policy: Policy
     edits: Edits
     repartition: Repartition | None
@@ -203,7 +204,7 @@ class _Asked:
         from ..revisions import code_of, is_recorded
 
         # The job is loaded first: its module registers the snapshots that are needed to read the savepoint.
-        description = new_side(self.job_place, self.like).describe()
+        description = self.side.required().describe()
         stored = open_savepoint(savepoint)
         old = stored.describe(trust_stored_serializers=self.trust_stored_serializers, trust=self.trust)
         policy = self.policy.before_scan() if self.scans else self.policy

@@ -95,10 +95,7 @@ Exit status 7: something was left out; everything else was exported.""",
     help="[default: jsonl; with --json: tagged]",
 )
 @output_option(_is_export)
-@class_trust_option(
-    "Show the content of pickled values of this class, such as shop.Account. Nothing is imported. Can be given "
-    "several times."
-)
+@class_trust_option()
 @import_option
 @common_options
 def command(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,31 +16,28 @@ from ..options import common_options
 from ..output import Column, Table, print_json, print_lines, print_styled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from ...compat.gate.history import History, RecordedRevision
-
-F = TypeVar("F", bound="Callable[..., Any]")
 
 _COLUMNS = (Column("revision"), Column("id"), Column("follows"), Column("created"), Column("message", is_text=True))
 
 
-def history_option(function: F) -> F:
-    """Add `--history FOLDER`; the command receives the folder, by default that of the project."""
+def _chosen(_: click.Context, __: click.Parameter, folder: Path | None) -> Path:
+    from ..project import Project
 
-    def chosen(_: click.Context, __: click.Parameter, folder: Path | None) -> Path:
-        from ..project import Project
+    return folder or Project.find(Path.cwd()).history
 
-        return folder or Project.find(Path.cwd()).history
 
-    return click.option(
-        "--history",
-        "folder",
-        metavar="FOLDER",
-        type=click.Path(file_okay=False, path_type=Path),
-        callback=chosen,
-        help="Folder of the recorded revisions. [default: state_history, or what pyproject.toml says]",
-    )(function)
+history_option = click.option(
+    "--history",
+    "folder",
+    metavar="FOLDER",
+    type=click.Path(file_okay=False, path_type=Path),
+    callback=_chosen,
+    help="Folder of the recorded revisions. [default: state_history, or what pyproject.toml says]",
+)
+"""`--history FOLDER`; the command receives the folder, by default that of the project."""
 
 
 @click.command(

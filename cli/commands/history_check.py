@@ -7,7 +7,7 @@ import functools
 import itertools
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING
 
 import attrs
 import click
@@ -15,19 +15,16 @@ import click
 from ...serializers.wording import shell_word
 from ..failures import Status
 from ..next_steps import options_given
+from ..options import as_one
 from ..output import print_json, print_lines, print_notice, print_styled, write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ...compat.description import JobDescription
     from ...compat.edits import Edits
     from ...compat.gate.history import History
     from ...compat.gate.levels import GateReport, Revision
     from ...compat.policy import Policy
     from ..project import Project
-
-F = TypeVar("F", bound="Callable[..., Any]")
 
 _LEVELS = ("NONE", "BACKWARD", "FORWARD", "FULL", "BACKWARD_TRANSITIVE", "FORWARD_TRANSITIVE", "FULL_TRANSITIVE")
 
@@ -38,7 +35,7 @@ class GateOptions:
 
     Attributes:
         against: What the job is checked against; "" if no gate is requested.
-        level: The level that replaces the project's own levels, or "".
+        level: The level that replaces the project's own levels, or None.
         strict: Whether a required migration is a failure.
         allow: The names of losses that are not failures.
         allow_drift: Whether a job that passes may differ from the last revision.
@@ -47,7 +44,7 @@ class GateOptions:
     """
 
     against: str = ""
-    level: str = ""
+    level: str | None = None
     strict: bool = False
     allow: tuple[str, ...] = ()
     allow_drift: bool = False
@@ -55,51 +52,39 @@ class GateOptions:
     everything: bool = False
 
 
-def gate_options(function: F) -> F:
-    """Add the options of the gate; the command receives them as one argument `gate`."""
-
-    @click.option(
+gate_options = as_one(
+    "gate",
+    GateOptions,
+    click.option(
         "--against",
         default="",
         metavar="PLACE",
         help="Instead of SAVEPOINT: a folder of revisions, a revision, a stamp, a git reference, or a savepoint.",
-    )
-    @click.option(
+    ),
+    click.option(
         "--level",
         type=click.Choice(_LEVELS, case_sensitive=False),
         help="With --against: the level to check, instead of the project's own. [default: BACKWARD]",
-    )
-    @click.option("--strict", is_flag=True, help="With --against: also refuse what needs a migration.")
-    @click.option(
+    ),
+    click.option("--strict", is_flag=True, help="With --against: also refuse what needs a migration."),
+    click.option(
         "--allow",
         multiple=True,
         metavar="LOSS",
         help="With --against: accept a loss that the gate reports, such as drops:$.coupon, besides what the project "
         "allows. Can be given several times.",
-    )
-    @click.option("--allow-drift", is_flag=True, help="With --against: exit with 0 even if the job is not recorded.")
-    @click.option(
+    ),
+    click.option("--allow-drift", is_flag=True, help="With --against: exit with 0 even if the job is not recorded."),
+    click.option(
         "--format",
         "form",
         type=click.Choice(["text", "github", "junit", "sarif"]),
         default="text",
         show_default=True,
         help="With --against: lines, annotations of a GitHub workflow, JUnit XML, or SARIF.",
-    )
-    @functools.wraps(function)
-    def with_gate(
-        *args: Any,
-        against: str,
-        level: str | None,
-        strict: bool,
-        allow: tuple[str, ...],
-        allow_drift: bool,
-        form: str,
-        **rest: Any,
-    ) -> Any:
-        return function(*args, gate=GateOptions(against, level or "", strict, allow, allow_drift, form), **rest)
-
-    return cast("F", with_gate)
+    ),
+)
+"""The options of the gate; the command receives them as one argument `gate`."""
 
 
 def hold_against(

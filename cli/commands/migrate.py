@@ -16,7 +16,7 @@ from ...state.migration.engine import Engine
 from ...state.progress import size_text
 from ...state.transcode.choice import TIMES_SLOWER
 from ..failures import Status
-from ..new_side import OTHER_CHANGES, NewSide, new_side, new_side_options, types_stay
+from ..new_side import new_side_options
 from ..next_steps import flink_command, options_given, start_lines
 from ..options import (
     NOT_COMPARED,
@@ -35,7 +35,7 @@ from ..output import Column, Line, Table, print_json, print_lines, print_notice,
 from ..progress import show_progress
 from ..revisions import recorded_job
 from ..spark_migration import OF_PLANS, migrate_spark
-from ..spark_options import OF_CHANGES, ONLY_OF_QUERIES, TypedOptions, query_options, spark_change_options
+from ..spark_options import OF_CHANGES, ONLY_OF_QUERIES, SparkOptions, query_options, spark_change_options
 from .planned_runs import planned_run
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from ...state.migration.estimate import Estimate
     from ...state.migration.options import MigrationOptions
     from ...state.migration.report import MigrationReport
+    from ..new_side import NewSide
 
 _COLUMNS = (Column("operator", is_name=True), Column("state", is_name=True), Column("kind"), Column("done"),
             Column("read", is_number=True), Column("written", is_number=True),
@@ -116,8 +117,7 @@ def command(
     source: str,
     *,
     target_place: str,
-    job_place: str,
-    like: str,
+    side: NewSide,
     plan_file: str | None,
     downgrade: str,
     dry_run: bool,
@@ -137,7 +137,7 @@ def command(
     """
     if is_spark(source):
         refuse_options("a migration of a Spark query's checkpoint does not take {}", others_than=_OF_A_QUERY)
-        typed = TypedOptions.given()
+        typed = SparkOptions.given()
         return migrate_spark(source, target_place, typed, plan_file or "", dry_run=dry_run, with_json=with_json)
     refuse_options(f"a migration of a savepoint does not take {{}}{spark_is_meant(source)}", names=_ONLY_OF_A_QUERY)
     from ...spark.migrate import migrate
@@ -145,15 +145,15 @@ def command(
 
     plan = None
     if downgrade:
-        if job_place or like or plan_file:
+        if side.job or side.like or plan_file:
             raise click.UsageError("--downgrade determines the new types; leave out --job, --like and --plan")
         description: JobDescription | None = recorded_job(downgrade, open_savepoint(source).describe())
     elif plan_file is not None:
-        plan, description = planned_run(plan_file, NewSide(job_place, like), options)
+        plan, description = planned_run(plan_file, side, options)
         options = plan.options
     else:
-        stays = types_stay(source, job_place, like, options)
-        description = None if stays else new_side(job_place, like, or_else=OTHER_CHANGES).describe()
+        given = side.unless_types_stay(source, options)
+        description = None if given is None else given.describe()
     with show_progress() as progress, failures_told(target_place):
         report = migrate(
             source,

@@ -9,7 +9,7 @@ import click
 
 from ...serializers.wording import shell_word
 from ..failures import Status
-from ..new_side import OTHER_CHANGES, NewSide, new_side, new_side_options, types_stay
+from ..new_side import new_side_options
 from ..next_steps import options_given
 from ..options import (
     common_options,
@@ -23,12 +23,13 @@ from ..options import (
 from ..output import print_json, print_notice, print_styled
 from ..progress import spinning
 from ..spark_migration import OF_PLANS, is_plan, plan_spark
-from ..spark_options import OF_CHANGES, ONLY_OF_QUERIES, TypedOptions, query_options, spark_change_options
+from ..spark_options import OF_CHANGES, ONLY_OF_QUERIES, SparkOptions, query_options, spark_change_options
 from ..whole_files import output_option, says_format
 
 if TYPE_CHECKING:
     from ...state.migration.options import MigrationOptions
     from ...state.migration.plan_file import NewTypes, PlanFile
+    from ..new_side import NewSide
     from ..whole_files import OutputFile
 
 
@@ -79,8 +80,7 @@ Exit status 0: there is a plan, even if nothing has to change; 1: the check refu
 def command(
     savepoint: str,
     *,
-    job_place: str,
-    like: str,
+    side: NewSide,
     file: OutputFile | None,
     counted: bool,
     options: MigrationOptions,
@@ -94,15 +94,14 @@ def command(
     """
     if is_spark(savepoint):
         refuse_options("a plan for a Spark query's checkpoint does not take {}", others_than=_OF_A_QUERY)
-        return plan_spark(savepoint, TypedOptions.given(), file, with_json=with_json)
+        return plan_spark(savepoint, SparkOptions.given(), file, with_json=with_json)
     told = f"a plan for a savepoint does not take {{}}{spark_is_meant(savepoint)}"
     refuse_options(told, names=ONLY_OF_QUERIES | OF_CHANGES)
     from ...state.migration.plan_file import FORMAT, VERSION
     from ...state.migration.planning import make_plan
 
-    stays = types_stay(savepoint, job_place, like, options)
-    side = None if stays else new_side(job_place, like, or_else=OTHER_CHANGES)
-    description = None if side is None else side.describe()
+    given = side.unless_types_stay(savepoint, options)
+    description = None if given is None else given.describe()
     from ..revisions import code_of
 
     stored = open_savepoint(savepoint)
@@ -111,7 +110,7 @@ def command(
             stored,
             description,
             options,
-            _new_types(side),
+            _new_types(given),
             place=savepoint,
             counted=counted,
             code_of=code_of,

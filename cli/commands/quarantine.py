@@ -56,10 +56,7 @@ converter.""",
 @click.option("--bytes", "with_bytes", is_flag=True, help="Also show key and value as they are stored, in hexadecimal.")
 @click.option("--values", "with_values", is_flag=True, help="Also show the values, read by the types that they had.")
 @click.option("--to", "target", metavar="NEW_SAVEPOINT", help="Write the values as a savepoint, with these types.")
-@class_trust_option(
-    "Show the content of pickled values of this class, such as shop.Account. Nothing is imported. Can be given "
-    "several times."
-)
+@class_trust_option()
 @import_option
 @common_options
 def command(

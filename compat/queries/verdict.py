@@ -122,7 +122,10 @@ def judge(
         ),
     )
     is_possible = report.decision is Decision.MIGRATE
-    return attrs.evolve(report, next_command=_next_command(chain(*findings), command) if is_possible else "")
+    options = _next_options(chain(*findings)) if is_possible else None
+    if options is None:
+        return report
+    return attrs.evolve(report, next_command=" ".join((command, *map(str, options))), next_options=options)
 
 
 def _report(match: Match, findings: Sequence[Finding], old: JobDescription, new: JobDescription) -> OperatorReport:
@@ -220,8 +223,8 @@ def _not_recorded(new: QueryDescription, known: QueryDescription) -> Iterator[st
             yield from (f"what {path} is computed from" for path in paths if texts and path not in texts)
 
 
-def _next_command(findings: Iterable[Finding], command: str) -> str:
-    """Return the migration with the first option that each finding names; "": one of them is for its author to say."""
+def _next_options(findings: Iterable[Finding]) -> tuple[Told, ...] | None:
+    """Return the first option that each finding names; None: one of them is for its author to say."""
     options: list[Told] = []
     for finding in findings:
         if finding.verdict is not _MIGRATE:
@@ -229,9 +232,9 @@ def _next_command(findings: Iterable[Finding], command: str) -> str:
         ways = [one for one in finding.ways_out if one.does is Does.MIGRATE and one.is_ready]
         is_of_new_key = finding.rule == "SPK-11"  # one value for all stored keys
         if not ways or is_of_new_key or finding.has(Flag.POSSIBLE_RENAME):
-            return ""
+            return None
         options += ways[0].told
-    return " ".join((command, *map(str, dict.fromkeys(options))))
+    return tuple(dict.fromkeys(options))
 
 
 def _accepted(finding: Finding, accept: tuple[str, ...]) -> Finding:
