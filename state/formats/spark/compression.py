@@ -17,7 +17,6 @@ import io
 import struct
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from xxhash import xxh32_intdigest
 
 from ....serializers.errors import CorruptFile, CorruptSavepoint, UnsupportedFormat
@@ -79,6 +78,8 @@ def decompress(file: FileRange) -> Iterator[bytes]:
     Raises:
         CorruptFile: The file is damaged or cut off; the caller knows its place, and adds it.
     """
+    import pyarrow as pa  # here and below: it loads numpy, which nobody needs who only looks for what is there
+
     ahead = _Ahead(file)
     magic = file.read_at(0, min(8, file.size))
     try:
@@ -99,6 +100,8 @@ def decompress(file: FileRange) -> Iterator[bytes]:
 
 
 def _lz4(ahead: _Ahead) -> Iterator[bytes]:
+    import pyarrow as pa
+
     codec = pa.Codec("lz4_raw")
     while True:
         start = ahead.position
@@ -117,6 +120,8 @@ def _lz4(ahead: _Ahead) -> Iterator[bytes]:
 
 
 def _zstd(ahead: _Ahead) -> Iterator[bytes]:
+    import pyarrow as pa
+
     with pa.CompressedInputStream(pa.PythonFile(ahead, mode="r"), "zstd") as stream:
         while piece := stream.read(_PIECE_BYTES):
             yield piece
@@ -216,7 +221,7 @@ class Compressing:
         self._file, self._codec, self._held = file, codec, bytearray()
         if codec == "snappy":
             file.write(_SNAPPY + struct.pack(">ii", 1, 1))
-        self._zstd = pa.CompressedOutputStream(_Passing(file), "zstd") if codec == "zstd" else None
+        self._zstd = _zstd_writer(file) if codec == "zstd" else None
 
     def write(self, data: bytes | memoryview) -> None:
         """Append bytes."""
@@ -246,12 +251,20 @@ class Compressing:
             block = bytes(cramjam.snappy.compress_raw(raw))
             self._file.write(len(block).to_bytes(4, "big") + block)
             return
+        import pyarrow as pa
+
         block = pa.Codec("lz4_raw").compress(raw, asbytes=True)
         method = _COMPRESSED
         if len(block) >= len(raw):
             block, method = raw, _STORED
         checksum = xxh32_intdigest(raw, seed=_LZ4_SEED) & _LZ4_MASK
         self._file.write(_LZ4 + _LZ4_HEAD.pack(method | _BLOCK_LEVEL, len(block), len(raw), checksum) + block)
+
+
+def _zstd_writer(file: FileOutput) -> Any:
+    import pyarrow as pa
+
+    return pa.CompressedOutputStream(_Passing(file), "zstd")
 
 
 class _Passing(io.RawIOBase):
