@@ -6,15 +6,16 @@ then differs only in the beginning of the paths.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import attrs
 
+from ..serializers.compatibility import Path
+from ..serializers.ways_out import Option, Told
 from ..serializers.wording import many
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 B = TypeVar("B")
 T = TypeVar("T")
@@ -24,7 +25,6 @@ FEW = 20
 OF_CHECK = "`stateshift check --all`"
 """What lists all, where the command that says so does not."""
 _MOST_PLACES = 5
-_ROOT = re.compile(r"\$(?:\[\]|\{\}|<key>|\?)*")
 
 
 @attrs.frozen
@@ -36,7 +36,7 @@ class Subject(Generic[B]):
         place: Its name in other reports: UID/STATE.
         title: The first line of its report.
         body: The content below the first line.
-        words: The body as text; subjects with equal texts are reported once.
+        told: What the body shows, as data; subjects of which the same is told are reported once.
         is_fine: Whether nothing has to be done about it.
     """
 
@@ -44,46 +44,56 @@ class Subject(Generic[B]):
     place: str
     title: B
     body: tuple[B, ...]
-    words: tuple[str, ...]
+    told: tuple[object, ...]
     is_fine: bool
 
-    @property
-    def likeness(self) -> tuple[str, ...]:
-        """The words without the beginnings of paths: equal for subjects that can be reported once."""
-        return likeness(self.words)
+
+def _parts(told: object) -> Iterator[Hashable]:
+    """Yield what data is made of, down to paths, texts and numbers."""
+    if isinstance(told, tuple | list):
+        yield len(told)
+        parts: Iterable[object] = told
+    elif isinstance(told, Told) and told.option is Option.ALLOW:
+        parts = (told.option,)  # its value is the name of a loss, which is a flag of the finding
+    elif attrs.has(kind := type(told)):
+        parts = (getattr(told, field.name) for field in attrs.fields(kind))
+    else:
+        yield told
+        return
+    for part in parts:
+        yield from _parts(part)
 
 
-def likeness(words: Iterable[str]) -> tuple[str, ...]:
-    """Return the words without the beginnings of paths: equal for places that can be reported once."""
-    return tuple(_ROOT.sub("$", text) for text in words)
+def likeness(told: object) -> tuple[Hashable, ...]:
+    """Return what is told of a place, without the containers around it: equal for places that can be reported once."""
+    return tuple(part.below_root if isinstance(part, Path) else part for part in _parts(told))
 
 
-def root_of(words: Iterable[str]) -> str:
-    """Return the beginning of the paths of a place, as `${}` for the values of a map; "" if it is only `$`."""
-    found = next((match[0] for text in words for match in _ROOT.finditer(text)), "$")
-    return "" if found == "$" else found
+def root_of(told: object) -> str:
+    """Return the containers in the first path that is told of a place, as `${}` for the values of a map."""
+    return next((part.root for part in _parts(told) if isinstance(part, Path)), "")
 
 
 def alike(
     items: Iterable[T],
-    words: Callable[[T], Sequence[str]],
+    told: Callable[[T], object],
     place: Callable[[T], str],
     *,
     whole: str = "--all",
 ) -> list[tuple[T, str]]:
-    """Return the first item of each group with equal words, with a sentence that names the others, or "".
+    """Return the first item of each group of which the same is told, with a sentence that names the others, or "".
 
     Args:
         items: The items.
-        words: Returns what is said of an item.
+        told: Returns what is told of an item, as data.
         place: Returns where an item is.
         whole: What lists all the others, if they are many.
     """
-    groups: dict[tuple[str, ...], list[tuple[T, str]]] = {}
+    groups: dict[tuple[Hashable, ...], list[tuple[T, str]]] = {}
     for item in items:
-        said = words(item)
-        where, root = place(item), root_of(said)
-        groups.setdefault(likeness(said), []).append((item, f"{where} ({root})" if root else where))
+        what = told(item)
+        where, root = place(item), root_of(what)
+        groups.setdefault(likeness(what), []).append((item, f"{where} ({root})" if root else where))
     return [(first, elsewhere([where for _, where in others], whole=whole)) for (first, _), *others in groups.values()]
 
 
@@ -94,13 +104,13 @@ def condensed(subjects: Sequence[Subject[B]]) -> tuple[dict[int, list[tuple[Subj
         By operator, the first subject of each group with a sentence that names the others, or ""; and a sentence that
         counts the subjects without changes.
     """
-    alike: dict[tuple[str, ...], list[Subject[B]]] = {}
+    alike: dict[tuple[Hashable, ...], list[Subject[B]]] = {}
     fine = 0
     for subject in subjects:
-        if subject.is_fine and not any(subject.words):
+        if subject.is_fine and not any(subject.told):
             fine += 1
         else:
-            alike.setdefault(subject.likeness, []).append(subject)
+            alike.setdefault(likeness(subject.told), []).append(subject)
     shown: dict[int, list[tuple[Subject[B], str]]] = {}
     for first, *others in alike.values():
         shown.setdefault(first.operator, []).append((first, elsewhere([one.place for one in others])))
@@ -108,9 +118,9 @@ def condensed(subjects: Sequence[Subject[B]]) -> tuple[dict[int, list[tuple[Subj
     return shown, told if fine else ""
 
 
-def as_there(place: str, words: Iterable[str]) -> str:
-    """Return the line that refers to the report on another place."""
-    root = root_of(words)
+def as_there(place: str, told: object) -> str:
+    """Return the line that refers to the report on another place, of which the same is told."""
+    root = root_of(told)
     return f"the same as at {place}" + (f", in {root}" if root else "")
 
 

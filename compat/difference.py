@@ -331,15 +331,15 @@ def _changes(
 
 def _renamed(changes: tuple[Change, ...], finding: Finding, *, is_forwards: bool) -> tuple[Change, ...]:
     """Combine the changes of a removed field and a new field into one, if a finding says that they are the same."""
-    parent, _, name = finding.path.rpartition(".")
-    if name != finding.new or not finding.old:
+    if not finding.old or not (former := finding.path.beside(finding.new, finding.old)):
         return changes
-    before, after = (finding.old, finding.new) if is_forwards else (finding.new, finding.old)
-    gone = next((one for one in changes if one.path == f"{parent}.{before}" and one.kind is Kind.REMOVED), None)
-    new = next((one for one in changes if one.path == f"{parent}.{after}" and one.kind is Kind.ADDED), None)
+    before, after = (former, finding.path) if is_forwards else (finding.path, former)
+    gone = next((one for one in changes if one.path == before and one.kind is Kind.REMOVED), None)
+    new = next((one for one in changes if one.path == after and one.kind is Kind.ADDED), None)
     if gone is None or new is None:
         return changes
-    whole = Change(f"{parent}.{after}", Kind.RENAMED, before, after)
+    names = (finding.old, finding.new) if is_forwards else (finding.new, finding.old)
+    whole = Change(after, Kind.RENAMED, *names)
     typed = [] if gone.a == new.b else [Change(new.path, Kind.TYPE, gone.a, new.b)]
     left = [one for one in changes if one not in {gone, new}]
     return (whole, *typed, *left)

@@ -13,13 +13,13 @@ import attrs
 from ..serializers.compatibility import Decision, Flagged, Verdict
 from ..serializers.ways_out import Option, Told, WayOut, in_python, on_command_line
 from ..serializers.wording import many
-from .condensing import FEW, Subject, as_there, condensed, elsewhere, some
+from .condensing import FEW, Subject, as_there, condensed, elsewhere, likeness, some
 from .description import StateKind
 from .report import Status
 from .way_back import ways_back
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Hashable, Iterable, Iterator
 
     from ..serializers.compatibility import Finding
     from .description import JobDescription
@@ -130,13 +130,13 @@ def blocks(report: CheckReport, *, everything: bool = False) -> Iterator[Words |
     is_whole = everything or len(subjects) <= FEW
     shown, fine = ({}, "") if is_whole else condensed(subjects)
     if is_whole:
-        alike: dict[tuple[str, ...], list[Subject[Words | Differences]]] = {}
+        alike: dict[tuple[Hashable, ...], list[Subject[Words | Differences]]] = {}
         for subject in subjects:
             has_more = any(isinstance(block, Differences) and block.rows for block in subject.body)
             if not (everything or subject.is_fine or not has_more):
-                alike.setdefault(subject.likeness, []).append(subject)
+                alike.setdefault(likeness(subject.told), []).append(subject)
         for subject in subjects:
-            first, *others = alike.get(subject.likeness, [subject])
+            first, *others = alike.get(likeness(subject.told), [subject])
             is_first = subject is first or subject not in others
             listed = subject if is_first else attrs.evolve(subject, body=(_as_there(first.place, subject),))
             places = [one.place for one in others] if len(others) >= _MOST_ALIKE else []
@@ -231,7 +231,7 @@ def _renames_first(report: CheckReport) -> Iterator[Words]:
 
 def _as_there(place: str, subject: Subject[Words | Differences]) -> Words:
     """Return the line that refers to the report on another place."""
-    return Words(4, ((as_there(place, subject.words), "dim"),))
+    return Words(4, ((as_there(place, subject.told), "dim"),))
 
 
 def _subjects(
@@ -241,35 +241,36 @@ def _subjects(
     operator = report.operators[at]
     if operator.key_groups is not None:
         body = tuple(_whole("max parallelism", operator.key_groups, 2))
-        yield _made(at, f"the max parallelism of {operator.title}", body, is_fine=False)
+        told: tuple[object, ...] = (operator.key_groups.result.findings,)
+        yield _made(at, f"the max parallelism of {operator.title}", body, told, is_fine=False)
     if operator.key is not None:
         key = operator.key
         more = f"; converter: {key.converter}" if key.converter else ""
         title = _subject("key", key.old, key.decision, key.result.verdict, more)
         back = backs.keys.get(operator.operator_id) if backs else None
         scanned = report.scan_of(operator, None)
-        told: tuple[Words | Differences, ...] = (
-            title, Differences.of(key.result.findings), *_scan_lines(scanned), *_back_line(back)
-        )  # fmt: skip
+        body = (title, Differences.of(key.result.findings), *_scan_lines(scanned), *_back_line(back))
+        told = (key.result.findings, _scanned(scanned), _told_back(back))
         is_fine = key.decision is Decision.START and (scanned is None or scanned.is_fine)
-        yield _made(at, f"the key of {operator.title}", told, is_fine=is_fine)
+        yield _made(at, f"the key of {operator.title}", body, told, is_fine=is_fine)
     alike = () if everything else operator.started_by_mistake
     if len(alike) > _MOST_ALIKE:
-        yield _made(at, operator.title, tuple(_of_all(operator, alike)), is_fine=False)
+        yield _made(at, operator.title, tuple(_of_all(operator, alike)), (alike,), is_fine=False)
     for state in operator.states:
         if len(alike) > _MOST_ALIKE and state in alike:
             continue
         back = backs.of(operator, state) if backs else None
         scanned = report.scan_of(operator, state)
         shown_here = None if state.kind is StateKind.TIMERS else scanned  # timers are scanned with the key
-        lines = (*_state_blocks(state), *_scan_lines(shown_here), *_back_line(back))
+        body = (*_state_blocks(state), *_scan_lines(shown_here), *_back_line(back))
         is_taken = state.status is Status.MATCHED or state.kind is StateKind.TIMERS
         is_fine = state.decision is Decision.START and is_taken and (scanned is None or scanned.is_fine)
-        yield _made(
-            at, f"{operator.title}/{state.name}", lines, is_fine=is_fine, status="" if is_taken else state.status
-        )
+        status = "" if is_taken else state.status
+        told = (status, state.note, state.result.findings, _scanned(shown_here), _told_back(back))
+        yield _made(at, f"{operator.title}/{state.name}", body, told, is_fine=is_fine)
     if operator.whole is not None:
-        yield _made(at, operator.title, tuple(_whole("the operator", operator.whole, 2)), is_fine=False)
+        body = tuple(_whole("the operator", operator.whole, 2))
+        yield _made(at, operator.title, body, (operator.whole.result.findings,), is_fine=False)
 
 
 def _of_all(operator: OperatorReport, states: tuple[StateReport, ...]) -> Iterator[Words | Differences]:
@@ -291,19 +292,20 @@ def _scan_lines(scanned: ScannedState | None) -> Iterator[Words]:
 
 
 def _made(
-    at: int, place: str, told: tuple[Words | Differences, ...], *, is_fine: bool, status: str = ""
+    at: int, place: str, blocks: tuple[Words | Differences, ...], told: tuple[object, ...], *, is_fine: bool
 ) -> Subject[Words | Differences]:
-    title, *body = told
-    words = (status, *(text for block in body for text in _texts(block)))
-    return Subject(at, place, title, tuple(body), words, is_fine)
+    title, *body = blocks
+    return Subject(at, place, title, tuple(body), told, is_fine)
 
 
-def _texts(block: Words | Differences) -> Iterator[str]:
-    if isinstance(block, Words):
-        yield "".join(text for text, _ in block.pieces)
-        return
-    for row in block.rows:
-        yield f"{row.word}\n{row.path}\n{row.types}\n{row.reason}\n{'; or '.join(map(on_command_line, row.ways_out))}"
+def _scanned(one: ScannedState | None) -> tuple[object, ...]:
+    """Return what the lines on a scan show, as data."""
+    return () if one is None else (one.entries, one.failing, one.not_scanned, one.places)
+
+
+def _told_back(back: WayBack | None) -> tuple[object, ...]:
+    """Return what the lines on the way back show, as data."""
+    return (back,) if any(_back_line(back)) else ()
 
 
 def _headline(report: CheckReport) -> str:

@@ -314,7 +314,7 @@ def _converted(judged: Judgement, converter: Converter, old: SerializerDescripti
     way_out = (f"converter {converter.name} decides",)
 
     def lowered(finding: Finding) -> Finding:
-        is_about = finding.path.startswith("$" + value.step) and finding.rule not in {"STATE-4", "STATE-5"}
+        is_about = finding.path.is_within("$" + value.step) and finding.rule not in {"STATE-4", "STATE-5"}
         if finding.verdict < Verdict.REQUIRES_MIGRATION or not is_about:
             return finding
         return attrs.evolve(finding, verdict=Verdict.REQUIRES_MIGRATION, ways_out=way_out, flags=())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..serializers.compatibility import Flag
+from ..serializers.compatibility import Flag, Path
 from .targets import Target
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ class StatePlan:
 
     def rule_at(self, path: str) -> str | None:
         """Return the rule of the finding at a path, or at its nearest ancestor."""
-        above = [finding for finding in self.findings if path.startswith(finding.path)]
+        above = [finding for finding in self.findings if Path(path).is_within(finding.path)]
         return max(above, key=lambda finding: len(finding.path)).rule if above else None
 
 

@@ -287,7 +287,7 @@ def _refusal(report: CheckReport) -> IncompatibleState:
     lines: list[str] = []
     for (operator, state, finding), others in alike(
         refused,
-        words=lambda one: [finding_line(one[2]), *map(on_command_line, one[2].ways_out)],
+        told=lambda one: one[2],
         place=lambda one: f"{one[0].title}/{one[1].name}" if one[1] else one[0].title,
         whole=OF_CHECK,
     ):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ..serializers.compatibility import Flag
+from ..serializers.compatibility import Flag, Path
 from ..serializers.wording import many
 from .description import StateKind
 
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
     from ..serializers.compatibility import Finding
     from .report import OperatorReport, StateReport
-
-_NULLS = {"REC-17", "OPT-5"}
-"""The rules whose flag means that a stored null would fail."""
 
 Place = tuple[str, str, str]
 """The id of an operator, `StateKind.scope` and the name of a state; scope and name are "" for the operator's key."""
@@ -56,9 +53,8 @@ def condition(findings: Iterable[Finding]) -> str:
     asked = [finding for finding in flagged if is_asked(finding)]
     told = list(dict.fromkeys(_UNSEEN[one.rule] for one in flagged if one.rule in _UNSEEN and not one.forbidden))
     if asked:
-        holds = (
-            "no stored value is null" if {one.rule for one in asked} <= _NULLS else "every stored value fits its type"
-        )
+        of_nulls = all(one.nulls is not None for one in asked)
+        holds = "no stored value is null" if of_nulls else "every stored value fits its type"
         told.append(f"{holds} ({many(len(asked), 'place')})")
     return f"if {' and '.join(told)}" if told else ""
 
@@ -75,7 +71,7 @@ class FailingPlace:
         reason: The failure of the first of them.
     """
 
-    path: str
+    path: Path = attrs.field(converter=Path)
     count: int
     keys: tuple[str, ...]
     rule: str

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ..serializers.compatibility import Path
 from ..serializers.containers.lists import MapSerializerSnapshot
 from ..serializers.containers.wrappers import without_ttl_awareness
 from ..serializers.defaults import Default
@@ -184,7 +185,7 @@ class Change:
         what: What is declared, such as `default`; "" of any other kind.
     """
 
-    path: str
+    path: Path = attrs.field(converter=Path)
     kind: Kind
     a: str
     b: str

@@ -6,6 +6,7 @@ Source: compatibility rules, sections 1 to 3.
 from __future__ import annotations
 
 import enum
+import re
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import attrs
@@ -15,6 +16,7 @@ from .ways_out import WayOut, ways_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from typing import Self
 
     from .serializer import TypeDeserializer, TypeSerializer, V
 
@@ -67,7 +69,74 @@ class Flag(enum.StrEnum):
         return Flagged(self, details)
 
 
+_ROOT = re.compile(r"\$(?:\[\]|\{\}|<key>|\?)*")
+_STEPS = tuple(".[{<?(|")
+"""What a further step of a path begins with."""
+
+
+class Path(str):
+    """Where something is in a value, from the root `$`: `$.lines[].price?`; or what else it is about: `$<filters>`.
+
+    A path is the one text that code takes apart, and it is done here (rules, section 3).
+
+    Attributes:
+        words: What else it is about, such as `filters`; "" of a place in a value.
+        subject: The name of the state or the function that is meant; by default the words.
+    """
+
+    __slots__ = ("subject", "words")
+    words: str
+    subject: str
+
+    def __new__(cls, path: str, words: str = "", subject: str = "") -> Self:
+        """Return a text as a path; a path is returned as it is."""
+        if isinstance(path, cls):
+            return path
+        made = super().__new__(cls, path)
+        made.words, made.subject = words, subject or words
+        return made
+
+    @classmethod
+    def naming(cls, words: str, subject: str = "") -> Path:
+        """Return the path of what is no place in a value."""
+        return cls(f"$<{words}>", words, subject)
+
+    @property
+    def root(self) -> str:
+        """The containers around the first field: `${}` for the values of a map; "" if there are none."""
+        match = _ROOT.match(self)
+        return "" if match is None or match[0] == "$" else match[0]
+
+    @property
+    def below_root(self) -> str:
+        """The path without these containers: equal for equal fields of a value, and of the elements of a list."""
+        return f"${self[len(self.root) :]}" if self.root else str(self)
+
+    def below(self, step: str) -> Path:
+        """Return the path as seen from a parent that reaches this part by `step`."""
+        return Path("$" + step + self.removeprefix("$"))
+
+    def is_within(self, around: str) -> bool:
+        """Whether it is another path, or leads into it: `$.page` and `$.page.name`, but not `$.pages`."""
+        return self == around or self.startswith(tuple(around + step for step in _STEPS))
+
+    def beside(self, name: str, other: str) -> str:
+        """Return the path of another field of the same record; "" if this is not that of a field `name`."""
+        return self.removesuffix(name) + other if self.endswith(f".{name}") else ""
+
+
+class Nulls(enum.Enum):
+    """What a stored type says of nulls that would fail."""
+
+    DECLARED = enum.auto()
+    UNTOLD = enum.auto()
+
+
 _BETWEEN = "->"
+
+
+def _paths(given: Iterable[str]) -> tuple[Path, ...]:
+    return tuple(map(Path, given))
 
 
 @attrs.frozen
@@ -77,10 +146,12 @@ class Flagged:
     Attributes:
         flag: The flag.
         details: The path or name of what is dropped; the old and the new name of what may be renamed; or nothing.
+        nulls: Where only a stored null would fail, what the stored type says of nulls.
     """
 
     flag: Flag
-    details: tuple[str, ...] = ()
+    details: tuple[Path, ...] = attrs.field(default=(), converter=_paths)
+    nulls: Nulls | None = attrs.field(default=None, eq=False, repr=False)
 
     @classmethod
     def parsed(cls, text: str) -> Flagged:
@@ -124,7 +195,7 @@ class Finding:
             on them.
     """
 
-    path: str
+    path: Path = attrs.field(converter=Path)
     rule: str
     verdict: Verdict
     old: str
@@ -138,22 +209,23 @@ class Finding:
         """Whether the finding has a flag, with or without a detail."""
         return any(one.flag is flag for one in self.flags)
 
+    @property
+    def nulls(self) -> Nulls | None:
+        """Where only a stored null would fail, what the stored type says of nulls."""
+        return next((one.nulls for one in self.flags if one.nulls is not None), None)
+
     def below(self, step: str) -> Finding:
         """Return the finding as seen from a parent that reaches this part by `step`."""
         flags = self.flags
         if self.has(Flag.DROPS):
             flags = tuple(
-                Flagged(one.flag, tuple(_moved(path, step) for path in one.details)) if one.flag is Flag.DROPS else one
+                Flagged(one.flag, tuple(path.below(step) for path in one.details)) if one.flag is Flag.DROPS else one
                 for one in flags
             )
         return Finding(
-            _moved(self.path, step), self.rule, self.verdict, self.old, self.new, self.reason, self.ways_out, flags,
+            self.path.below(step), self.rule, self.verdict, self.old, self.new, self.reason, self.ways_out, flags,
             self.forbidden,
         )  # fmt: skip
-
-
-def _moved(path: str, step: str) -> str:
-    return "$" + step + path.removeprefix("$")
 
 
 @attrs.frozen

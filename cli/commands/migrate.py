@@ -400,11 +400,9 @@ def _lost_on_the_way_back(report: MigrationReport, downgrade: str) -> Iterator[s
     if not downgrade or not lost:
         return
     yield f"  on the way back to {downgrade}, this is lost or may fail:"
-    told = [
-        (f"{operator.uid or operator.operator_id}/{state.name}", finding_line(one)) for operator, state, one in lost
-    ]
-    for (place, line), others in alike(told, words=lambda one: [one[1]], place=lambda one: one[0], whole=OF_CHECK):
-        yield f"    {place}: {line}"
+    found = [(f"{operator.uid or operator.operator_id}/{state.name}", one) for operator, state, one in lost]
+    for (place, one), others in alike(found, lambda one: one[1], lambda one: one[0], whole=OF_CHECK):
+        yield f"    {place}: {finding_line(one)}"
         if others:
             yield f"      {others}"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from ...compat.description import StateDescription
     from ...compat.difference import Difference, OperatorDifference, StateDifference, Way
     from ...compat.type_difference import Change
-    from ...serializers.compatibility import Finding
+    from ...serializers.compatibility import Finding, Flagged, Path
 
 Span = tuple[str, str]
 """Text, and how a terminal shows it: "bold", "dim", "red"; "" for plain."""
@@ -135,10 +134,18 @@ def _places(difference: Difference) -> dict[int, str]:
     ]
     shown = alike(
         changed,
-        lambda one: ["".join(text for text, _ in line) for line in _change_lines(one[1])],
+        lambda one: _shown(one[1]),
         lambda one: f"{one[0].uid or one[0].operator_id}/{one[1].name}",
     )
     return {id(state): _SAID for _, state in changed} | {id(state): places for (_, state), places in shown}
+
+
+def _shown(state: StateDifference) -> tuple[object, ...]:
+    """Return what is shown of a state beside its name and type, as data."""
+    ways = [one for one in (state.forwards, state.backwards) if one is not None]
+    findings = state.forwards.findings if state.forwards is not None else ()
+    within = [one for change in state.changes for one in _within(change, sorted(findings, key=_path))]
+    return state.changes, within, [(way.decision, _flags(way), way.refusals, way.note) for way in ways]
 
 
 def _headline(difference: Difference) -> list[Span]:
@@ -250,11 +257,11 @@ def _within(change: Change, findings: list[Finding]) -> Iterator[Finding]:
         for finding in islice(findings, bisect_left(findings, change.path, key=_path), None):
             if not finding.path.startswith(change.path):
                 return
-            if re.match(r"\W", finding.path[len(change.path) :]):  # of `$.page`, not of `$.pages`
+            if finding.path != change.path and finding.path.is_within(change.path):
                 yield finding
 
 
-def _path(finding: Finding) -> str:
+def _path(finding: Finding) -> Path:
     return finding.path
 
 
@@ -266,10 +273,17 @@ def _words(change: Change) -> str:
     return f"{word}{change.a} -> {change.b}"
 
 
-def _way_lines(arrow: str, way: Way) -> Iterator[list[Span]]:
+def _flags(way: Way) -> list[Flagged]:
+    """Return the flags of what a migration does."""
+    if way.decision is not Decision.MIGRATE:
+        return []
     causes = (finding for finding in way.findings if finding.verdict.decision is Decision.MIGRATE)
-    flags = list(dict.fromkeys(flag for finding in causes for flag in finding.flags))
-    told = f"  {' '.join(map(str, flags))}" if flags and way.decision is Decision.MIGRATE else ""
+    return list(dict.fromkeys(flag for finding in causes for flag in finding.flags))
+
+
+def _way_lines(arrow: str, way: Way) -> Iterator[list[Span]]:
+    flags = _flags(way)
+    told = f"  {' '.join(map(str, flags))}" if flags else ""
     yield [(f"    {arrow}: ", "dim"), (str(way.decision), _STYLES[way.decision]), (told, "")]
     for finding in way.refusals:
         yield [(f"      {finding_line(finding)}", "")]

@@ -84,17 +84,18 @@ def text_lines(report: GateReport, *, everything: bool = False) -> list[list[Spa
     """
     lines: list[list[Span]] = [_headline(report), [(f"  {report.candidate} against {_history(report)}", "dim")]]
     blocks = [(state, list(_state_lines(state))) for state in report.states if state.failures or told(state)]
-    shown = [(block, "") for block in blocks] if everything else alike(blocks, _words, lambda one: state_title(one[0]))
+    shown = [(block, "") for block in blocks] if everything else alike(blocks, _shown, lambda one: state_title(one[0]))
     for (_, block), places in shown:
         lines += [[], *block, *([[(f"  {places}", "dim")]] if places else [])]
     lines += [[], *_level_lines(report)]
     return lines
 
 
-def _words(block: tuple[StateGate, list[list[Span]]]) -> list[str]:
-    """Return the text on a state or key, without its name."""
-    (_, *verdict), *rest = block[1]
-    return ["".join(text for text, _ in line) for line in (verdict, *rest)]
+def _shown(block: tuple[StateGate, list[list[Span]]]) -> tuple[object, ...]:
+    """Return what is shown of a state or key beside its name, as data."""
+    state, _ = block
+    failures = [(one.direction, failure_text(one), one.against) for one in state.failures]
+    return state.passes, state.level, failures, told(state), state.overridden, state.expired
 
 
 def _headline(report: GateReport) -> list[Span]:

@@ -5,18 +5,19 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from ...compat.condensing import FEW, as_there, likeness
+from ...compat.condensing import FEW, as_there, likeness, root_of
 from ...compat.explain import MUST_DECLARE
 from ...compat.fingerprint import UNKNOWN
 from ...compat.lazy_tables import is_joined
 from ...compat.reference_time import length_text
+from ...serializers.compatibility import Flagged, Path
 from ...serializers.wording import many
 from ...state.migration.plan_file import RECORDED
 from ...state.progress import size_text
 from ..output import Column, Line, Row, styled_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Hashable, Iterable, Iterator
 
     from ...state.migration.plan_file import PlanFile
 
@@ -39,7 +40,7 @@ def plan_lines(plan: PlanFile) -> Iterator[Line | Row]:
     options = ", ".join(_options(plan))
     if options:
         yield [(f"  with {options}", "dim")]
-    said: dict[tuple[str, ...], str] = {}
+    said: dict[tuple[Hashable, ...], str] = {}
     for operator in plan.operators:
         yield []
         yield from _operator_lines(operator, said)
@@ -81,7 +82,7 @@ def _listed(value: Any) -> str:
     return " ".join("=".join(item) if isinstance(item, list) else str(item) for item in value)
 
 
-def _operator_lines(operator: dict[str, Any], said: dict[tuple[str, ...], str]) -> Iterator[Line | Row]:
+def _operator_lines(operator: dict[str, Any], said: dict[tuple[Hashable, ...], str]) -> Iterator[Line | Row]:
     """Yield the lines on an operator; `said` maps lines that were printed to their place, and is extended."""
     uid, operator_id = operator["uid"], operator["operator_id"]
     title = f"operator {uid} ({operator_id})" if uid else f"operator {operator_id}"
@@ -100,14 +101,27 @@ def _operator_lines(operator: dict[str, Any], said: dict[tuple[str, ...], str]) 
         yield from styled_table(_COLUMNS, [_row(state) for state in shown], indent=2)
     for state in operator["states"]:
         if state["action"] != "copy":
-            yield from _told_once(list(_state_lines(state)), f"{uid or operator_id}/{state['name']}", said)
+            yield from _told_once(state, f"{uid or operator_id}/{state['name']}", said)
 
 
-def _told_once(lines: list[Line], place: str, said: dict[tuple[str, ...], str]) -> list[Line]:
+def _told_once(state: dict[str, Any], place: str, said: dict[tuple[Hashable, ...], str]) -> list[Line]:
     """Return the lines on a state; if there are several and they were printed before, a reference to that place."""
-    words = ["".join(text for text, _ in line) for line in lines[1:]]
-    first = said.setdefault(likeness(words), place) if len(words) > 1 else place
-    return lines if first == place else [lines[0], [(f"    {as_there(first, words)}", "dim")]]
+    lines = list(_state_lines(state))
+    told = [_as_told(state[name]) for name in ("transform", "rewrites", "code", "former_time_to_live_s")]
+    told.append(_as_told([one for one in state["findings"] if one["verdict"] != _NOTE or one["flags"]]))
+    reasons = [one.replace(root_of(told) or "$", "$") for one in state["old_job"]["reasons"]]  # of the same paths
+    told += (state["old_job"]["decision"], reasons)
+    first = said.setdefault(likeness(told), place) if len(lines) > 2 else place
+    return lines if first == place else [lines[0], [(f"    {as_there(first, told)}", "dim")]]
+
+
+def _as_told(data: Any, name: str = "") -> Any:
+    """Return data of a plan with its paths and flags as what they are."""
+    if isinstance(data, dict):
+        return [(title, _as_told(value, title)) for title, value in data.items()]
+    if isinstance(data, list):
+        return [_as_told(item, name) for item in data]
+    return Path(data) if name == "path" else Flagged.parsed(data) if name == "flags" else data
 
 
 def _is_empty_queue(state: dict[str, Any]) -> bool:

@@ -283,7 +283,7 @@ def _likely_renames(head: RecordedRevision, description: JobDescription) -> Iter
     ]
     for (where, finding), others in alike(
         found,
-        words=lambda one: [one[1].path, one[1].reason, on_command_line(one[1].ways_out[0])],
+        told=lambda one: (one[1].path, one[1].reason, one[1].ways_out[0]),
         place=lambda one: one[0],
         whole=OF_CHECK,
     ):

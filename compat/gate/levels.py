@@ -243,7 +243,7 @@ class StateGate:
         The override names the finding's rule, or the rule that refuses the whole key or namespace with the finding in
         it.
         """
-        rules = {one.rule for one in failure.against if one.rule in _OF_ROLES and finding.path.startswith(one.path)}
+        rules = {one.rule for one in failure.against if one.rule in _OF_ROLES and finding.path.is_within(one.path)}
         return next((override for override in self.overridden if override.rule in {finding.rule, *rules}), None)
 
 

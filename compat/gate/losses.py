@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ...serializers.compatibility import Decision, Finding, Flag, Flagged, Verdict
+from ...serializers.compatibility import Decision, Finding, Flag, Flagged, Nulls, Path, Verdict
 from ...serializers.errors import DeclarationError
 from ...serializers.ways_out import Does, Option, WayOut
 from ..check import paired
@@ -37,11 +37,10 @@ _LOSING_BACK = (Flag.POSSIBLE_RENAME, Flag.LOSSY)
 REMOVED = "STATE-9"
 """The rule of the finding on a state that the job does not take."""
 
-_STATE = "$<state>"
+_STATE = Path.naming("state")
 _NAMES = 2  # of a field that may be renamed
 
 _NAME = re.compile(rf"(?:(?P<state>.+?)=)?(?:{'|'.join((*_LOSING, Flag.MAY_FAIL_PER_VALUE))}):.+")
-_OPTIONAL = "optional<"
 
 
 def _names(given: Iterable[str]) -> tuple[str, ...]:
@@ -91,7 +90,7 @@ class Guard:
         if is_back and loss.flag is Flag.POSSIBLE_RENAME and len(loss.details) == _NAMES:
             before, after = loss.details
             names.append(Flag.POSSIBLE_RENAME.of(after, before))
-            names.append(Flag.DROPS.of(f"{finding.path.removesuffix(before)}{after}"))
+            names.append(Flag.DROPS.of(finding.path.beside(before, after)))
         wanted = [*(f"{place}={one}" for one in names), *map(str, names)]
         return next((one for one in wanted if one in self.allow), "")
 
@@ -151,13 +150,12 @@ def losses(finding: Finding, *, is_back: bool = False) -> tuple[Flagged, ...]:
 
 def _is_unlooked_for(finding: Finding) -> bool:
     """Whether stored bytes may contain nulls that the reader does not accept, and stay as they are."""
-    return finding.has(Flag.MAY_FAIL_PER_VALUE) and finding.old.startswith(_OPTIONAL)
+    return finding.nulls is Nulls.DECLARED
 
 
 def is_doubt(finding: Finding) -> bool:
     """Whether a finding only says that the stored type does not mention nulls, which is no doubt if the code does."""
-    is_told = finding.old.startswith(_OPTIONAL) or finding.forbidden
-    return finding.has(Flag.MAY_FAIL_PER_VALUE) and finding.verdict is Verdict.COMPATIBLE and not is_told
+    return finding.nulls is Nulls.UNTOLD and not finding.forbidden
 
 
 def _with_way_out(finding: Finding, *, is_back: bool) -> Finding:

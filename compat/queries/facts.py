@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...serializers.compatibility import Finding, Flag, Verdict
+from ...serializers.compatibility import Finding, Flag, Path, Verdict
 from ...serializers.spark_rows.rules import NEW, by_copy
 from ...serializers.ways_out import Option, Told, WayOut
 from .columns import of_buffer, without_places
-from .kinds import TIME_TO_LIVE
+from .kinds import variable_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +44,7 @@ def facts_changed(was: QueryOperator, becomes: QueryOperator) -> Iterator[Findin
             " only new rows follow the new one"
         )
         yield Finding(
-            f"$<{name}>", rule, _REFUSED, before, after, told,
+            Path.naming(name, variable_of(name)), rule, _REFUSED, before, after, told,
             (
                 "keep it as the old query has it", *_of_times(was, name, after), NEW,
                 _accepted(rule),
@@ -58,9 +58,9 @@ def _accepted(rule: str) -> WayOut:
 
 def _of_times(was: QueryOperator, name: str, after: str) -> tuple[WayOut, ...]:
     """Return how a migration changes the time to live of what a variable has stored."""
-    if not name.startswith(TIME_TO_LIVE) or not after:
+    if not (variable := variable_of(name)) or not after:
         return ()
-    told = Told.of(Option.TTL, was.number, name.removeprefix(TIME_TO_LIVE), after.removesuffix(" ms"))
+    told = Told.of(Option.TTL, was.number, variable, after.removesuffix(" ms"))
     return (by_copy("let stored entries expire so many milliseconds after the last batch:", told),)
 
 
@@ -89,12 +89,12 @@ def _details_changed(was: QueryOperator, becomes: QueryOperator) -> Iterator[Fin
                 else "the code of the function cannot be compared: another version of Python read it, or none could"
             )
             yield Finding(
-                f"$<{CODE}{before.name}>", OF_CODE, _FINE, before.value[:16], after.value[:16], reason,
-                flags=(Flag.UNVERIFIED,),
+                Path.naming(CODE + before.name, before.name), OF_CODE, _FINE, before.value[:16], after.value[:16],
+                reason, flags=(Flag.UNVERIFIED,),
             )  # fmt: skip
         elif before.kind == "seed" and min(abs(int(before.value)), abs(int(after.value))) < _DRAWN_SEED:
             yield Finding(
-                "$<seed of the sample>", "SPK-13", _REFUSED, before.value, after.value,
+                Path.naming("seed of the sample"), "SPK-13", _REFUSED, before.value, after.value,
                 "other rows reach the operator; its state is of those that reached it before",
                 ("keep the seed of the old query", NEW, _accepted("SPK-13")),
             )  # fmt: skip
@@ -135,10 +135,10 @@ def _types_changed(was: QueryOperator, becomes: QueryOperator) -> Iterator[Findi
                 else "Spark keeps the values as bytes, and goes on as if those were of the new type"
             )
             ways = ("keep the type of the old query", NEW)
-            yield Finding(f"$<{text}>", "SPK-22", _REFUSED, old, new, told, ways)
+            yield Finding(Path.naming(text), "SPK-22", _REFUSED, old, new, told, ways)
         else:
             yield Finding(
-                f"$<{text}>", "SPK-22", _FINE, old, new,
+                Path.naming(text), "SPK-22", _FINE, old, new,
                 "Spark keeps a summary as bytes; it is not known whether one of the old type counts for the new one",
                 flags=(Flag.UNVERIFIED,),
             )  # fmt: skip

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ...serializers.compatibility import Finding, Flag, Verdict
+from ...serializers.compatibility import Finding, Flag, Path, Verdict
 from ...serializers.spark_rows.pairing import Becomes, FieldPair
 from ...serializers.spark_rows.rules import COPY, NEW, by_copy, findings_on
 from ...serializers.spark_rows.spark_types import holds_all
@@ -78,10 +78,10 @@ class _Findings:
             is_gone = store in self.pair.gone
             if is_variable and not is_gone:
                 reason = "the variable is new, and has nothing for any key; Spark starts with it so"
-                yield Finding(f"$<{store}>", "SPK-19", _FINE, "", store, reason)
+                yield Finding(Path.naming(store), "SPK-19", _FINE, "", store, reason)
                 continue
             yield Finding(
-                f"$<{store}>", "SPK-14", _REFUSED, store if is_gone else "", "" if is_gone else store,
+                Path.naming(store), "SPK-14", _REFUSED, store if is_gone else "", "" if is_gone else store,
                 "only one of both queries has the store: the format of its state, or its variables, changed",
                 self._without_a_variable(store) if is_variable else (NEW,),
             )  # fmt: skip
@@ -119,7 +119,7 @@ class _Findings:
                 )
                 reason += "; Spark refuses to start"
                 yield Finding(
-                    f"$<{TIME_TO_LIVE}{store.store}>", "SPK-14", _MIGRATE, *sides, reason,
+                    Path.naming(TIME_TO_LIVE + store.store, store.store), "SPK-14", _MIGRATE, *sides, reason,
                     (expiring if becomes.expires else COPY, NEW),
                 )  # fmt: skip
 

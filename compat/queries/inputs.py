@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...serializers.compatibility import Finding, Flag, Verdict
+from ...serializers.compatibility import Finding, Flag, Path, Verdict
 from ...serializers.spark_rows.rules import resolve
 from ...serializers.spark_rows.spark_types import SparkType, parse_struct, schema_text
 from ...serializers.ways_out import Option, WayOut
@@ -59,10 +59,10 @@ def inputs_changed(was: tuple[Input, ...], now: tuple[Input, ...]) -> Iterator[F
         word, first = ("source", 0) if is_stream else ("table", 1)
         for number, (before, after) in enumerate(zip(*sides, strict=False), start=first):
             if not is_stream or before.name == after.name:
-                yield from _changed(f"$<{word} {number}>", before, after)
+                yield from _changed(Path.naming(f"{word} {number}"), before, after)
 
 
-def _changed(path: str, was: Input, now: Input) -> Iterator[Finding]:
+def _changed(path: Path, was: Input, now: Input) -> Iterator[Finding]:
     refused = list(_others(was, now))
     rule, what = ("SPK-15", "source") if was.is_stream else ("SPK-13", "table")
     told = f"the state is of the rows that the {what} had before; from now on they are read in another way"

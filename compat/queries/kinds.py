@@ -27,6 +27,11 @@ TIMERS = frozenset(TIMERS_BY_TIME.values())
 _DERIVED = re.compile(r"\$(?:ttl|min|count|rowCounter)_(.*)", re.DOTALL)
 
 
+def variable_of(fact: str) -> str:
+    """Return the variable whose time to live a fact is; "": it is another one."""
+    return fact.removeprefix(TIME_TO_LIVE) if fact.startswith(TIME_TO_LIVE) else ""
+
+
 def derived_from(name: str) -> str:
     """Return the variable from which a family follows that Spark keeps beside it; "": it is none of these."""
     found = _DERIVED.fullmatch(name)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...serializers.compatibility import CompatibilityResult, Decision, Finding, Flag, Verdict, worst
+from ...serializers.compatibility import CompatibilityResult, Decision, Finding, Flag, Path, Verdict, worst
 from ...serializers.errors import DeclarationError
 from ...serializers.spark_rows.rules import COMMAND, COPY, NEW, by_copy, with_command
 from ...serializers.ways_out import Does, Option, Told, WayOut
@@ -21,7 +21,7 @@ from ..report import CheckReport, OperatorReport, RoleReport, StateReport, Statu
 from ..targets import Target
 from .columns import path_of_values
 from .descriptions import describe_operator
-from .facts import CODE, OF_CODE, details_of, facts_changed, hidden_types, of_type
+from .facts import OF_CODE, details_of, facts_changed, hidden_types, of_type
 from .findings import findings_of
 from .inputs import inputs_changed, tables_not_compared
 from .kinds import KNOWN, OF_VARIABLES, TIME_TO_LIVE
@@ -171,18 +171,16 @@ def _result(findings: Sequence[Finding]) -> CompatibilityResult[Any]:
     return CompatibilityResult(worst([one.verdict for one in findings]), tuple(findings))
 
 
-def _place(path: str, states: Collection[str], operator: OperatorDescription) -> str:
+def _place(path: Path, states: Collection[str], operator: OperatorDescription) -> str:
     """Return the state that a finding is about, `_KEY` for the key of all of them, or "" for the operator itself."""
-    name = path[2:].removeprefix("<").removesuffix(">").removeprefix(TIME_TO_LIVE)
-    if name in states:
-        return name
-    if path.startswith(f"$.{_KEY}."):
+    if path.subject in states:
+        return path.subject
+    if path.is_within(f"$.{_KEY}") and path != f"$.{_KEY}":
         return _KEY
     assert operator.computation is not None  # noqa: S101 - it is of a query
     kind = operator.computation.kind
     for state in sorted(states, key=len, reverse=True):
-        root = f"$.{state if kind in OF_VARIABLES else path_of_values(state, kind)}"
-        if path.startswith(root) and path[len(root) : len(root) + 1] in {"", ".", "[", "{"}:
+        if path.is_within(f"$.{state if kind in OF_VARIABLES else path_of_values(state, kind)}"):
             return state
     return ""
 
@@ -239,7 +237,7 @@ def _next_options(findings: Iterable[Finding]) -> tuple[Told, ...] | None:
 
 def _accepted(finding: Finding, accept: tuple[str, ...]) -> Finding:
     if finding.rule == OF_CODE:
-        is_accepted = f"{finding.rule}:{finding.path[2:-1].removeprefix(CODE)}" in accept
+        is_accepted = f"{finding.rule}:{finding.path.subject}" in accept
     else:
         is_accepted = finding.rule in accept and (finding.verdict is not _FINE or finding.rule in _OF_INPUTS)
     if not is_accepted:
@@ -294,7 +292,7 @@ def sources_changed(old: QueryDescription, new: QueryDescription, known: QueryDe
         was, now = (tuple(dict.fromkeys(names)) for names in (was, now))
     if old.sources and old is not known and len(old.sources) != len(new.sources):
         yield Finding(
-            "$<sources>", "SPK-15", _REFUSED, str(len(old.sources)), str(len(new.sources)),
+            Path.naming("sources"), "SPK-15", _REFUSED, str(len(old.sources)), str(len(new.sources)),
             "the number of streaming sources is another; Spark pairs them with its offsets by position, and refuses",
             ("keep the sources", NEW),
         )  # fmt: skip
@@ -302,7 +300,7 @@ def sources_changed(old: QueryDescription, new: QueryDescription, known: QueryDe
         is_exchanged = sorted(was) == sorted(now)
         reason = "the sources changed places" if is_exchanged else "a source is another one"
         yield Finding(
-            "$<sources>", "SPK-15", _REFUSED, ", ".join(was), ", ".join(now),
+            Path.naming("sources"), "SPK-15", _REFUSED, ", ".join(was), ", ".join(now),
             f"{reason}; Spark pairs them with its offsets by position, and goes on from the offset of the other",
             (
                 "keep the sources in the order of the old query",

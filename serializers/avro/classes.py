@@ -207,7 +207,7 @@ def _came_back(node: Node, hint: Any, path: str, met: set[Any]) -> Iterator[Find
             now = nodes[name].describe()
             was = _words(types[name], f"the retired {name!r} of {qualified_name(bare)}") if name in types else ""
             if name in options.retired and was not in {now, _without_null(nodes[name]).describe()}:
-                yield refused_again(f"{path}.{name}", was, now, now)
+                yield refused_again(path, name, was, now, now)
             yield from _came_back(nodes[name], field.hint, f"{path}.{name}", met)
 
 

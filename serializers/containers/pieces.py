@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
-from ..compatibility import Child, CompatibilityResult, Finding, Flag, Flagged, Verdict, compose, worst
+from ..compatibility import Child, CompatibilityResult, Finding, Flag, Flagged, Nulls, Verdict, compose, worst
 from ..errors import CorruptSavepoint, StateShiftError, ValueNotConvertible, ValuesCollide, add_step, cause_text, shown
 from ..serializer import KEEP_OLD_TYPE
 from ..snapshot import TypeSerializerConfigSnapshot
@@ -143,7 +143,7 @@ def nulls_untold(
     """Return the finding that nulls may be stored for a required part whose null flag is the container's (OPT-5)."""
     if nullable:
         return ()
-    ways, flags = ("declare it optional: … | None",), (Flag.MAY_FAIL_PER_VALUE,)
+    ways, flags = ("declare it optional: … | None",), (Flagged(Flag.MAY_FAIL_PER_VALUE, nulls=Nulls.UNTOLD),)
     old, new = stored.describe(), serializer.describe()
     return (Finding("$" + step, "OPT-5", Verdict.COMPATIBLE, old, new, NULLS_UNTOLD, ways, flags),)
 

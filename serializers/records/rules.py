@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
-from ..compatibility import Child, CompatibilityResult, Finding, Flag, Flagged, Obstacle, Verdict, compose, worst
+from ..compatibility import Child, CompatibilityResult, Finding, Flag, Flagged, Nulls, Obstacle, Verdict, compose, worst
 from ..containers.arrays import is_primitive
 from ..containers.pieces import NULLS_UNTOLD, keep_null_flag
 from ..errors import DeclarationError, StateShiftError, add_step
@@ -231,25 +231,24 @@ def come_back(
             continue
         words, digest = types.get(field.name, ("", ""))
         if not digest or digest != type_digest(field.serializer.snapshot_configuration()):
-            yield came_back(f"$.{field.name}", words, field.serializer.describe(), field.describe())
+            yield came_back("$", field.name, words, field.serializer.describe(), field.describe())
 
 
-def came_back(path: str, was: str, becomes: str, words: str) -> Finding:
-    """Return the finding for a retired name whose former type differs or is not declared (REC-16)."""
+def came_back(above: str, name: str, was: str, becomes: str, words: str) -> Finding:
+    """Return the finding for a retired name, below a path, whose former type differs or is not declared (REC-16)."""
     reason = "the name is retired and must not come back"
     ways: tuple[WayOut | str, ...] = ("choose another name", "remove it from the retired names")
     if was:
         reason += f" as {one(becomes)}: it was {one(was)}"
     else:
-        name = path.rpartition(".")[2]
         ways = (*ways, f"if it is the former field again: @record(retired={{{name!r}: …}}), with its type")
-    return Finding(path, "REC-16", Verdict.INCOMPATIBLE, was, words, reason, ways)
+    return Finding(f"{above}.{name}", "REC-16", Verdict.INCOMPATIBLE, was, words, reason, ways)
 
 
 def _removed_and_added(new: DescribedRecordSerializer[Any], pairing: _Pairing) -> list[Finding]:
     """Check REC-2, 3, 4, 7 and 16."""
     findings = list(come_back(new.fields, new.retired, new.retired_types))
-    retired = {finding.path.removeprefix("$.") for finding in findings}
+    retired = {finding.path for finding in findings}
     for stored in pairing.removed:
         twin = next(
             (field for field in pairing.added if field.serializer.describe() == stored.snapshot.describe()), None
@@ -264,7 +263,7 @@ def _removed_and_added(new: DescribedRecordSerializer[Any], pairing: _Pairing) -
         findings.append(
             Finding(f"$.{stored.name}", "REC-4", Verdict.REQUIRES_MIGRATION, stored.describe(), "", reason, ways, flags)
         )
-    for field in (field for field in pairing.added if field.name not in retired):
+    for field in (field for field in pairing.added if f"$.{field.name}" not in retired):
         path, kind = f"$.{field.name}", field.describe()
         if field.default is None:
             reason = "the field is new and has no default; stored records have no value for it"
@@ -345,7 +344,7 @@ def _primitives(new: DescribedRecordSerializer[Any], pairing: _Pairing) -> Itera
         reason = (
             "a null may be written here, and the stored types do not say whether the class takes one; it would fail"
         )
-        flags = (Flag.MAY_FAIL_PER_VALUE,)
+        flags = (Flagged(Flag.MAY_FAIL_PER_VALUE, nulls=Nulls.DECLARED),)
         yield Finding(
             f"$.{field.name}", "REC-17", Verdict.COMPATIBLE, f"optional<{bare}>", bare, reason, (KEEP_OLD_TYPE,), flags
         )
@@ -374,17 +373,18 @@ def _nullability(field: RecordField, stored: StoredField, advice: Advice) -> Fin
     optional_old = old if old.startswith("optional<") else f"optional<{old}>"
     declare = advice.optional(field.name)
     if stored.takes_null and field.on_none is None:
-        reason, flags = "a null may be stored here, as its class declares; it would fail", (Flag.MAY_FAIL_PER_VALUE,)
+        reason = "a null may be stored here, as its class declares; it would fail"
+        flags = (Flagged(Flag.MAY_FAIL_PER_VALUE, nulls=Nulls.DECLARED),)
         return Finding("$", "REC-17", Verdict.COMPATIBLE, optional_old, field.describe(), reason, (declare,), flags)
     if stored.optional is None:
         if field.on_none is None:
-            flags = (Flag.MAY_FAIL_PER_VALUE,)
+            flags = (Flagged(Flag.MAY_FAIL_PER_VALUE, nulls=Nulls.UNTOLD),)
             return Finding("$", "REC-17", Verdict.COMPATIBLE, old, field.describe(), NULLS_UNTOLD, (declare,), flags)
         reason = f"a stored null becomes {field.on_none.describe()}; Flink does not say whether there is one"
         once = WayOut(
             "migrate the state, and remove on_none afterwards: otherwise it is migrated each time", does=Does.MIGRATE
         )
-        flags = (Flag.LOSSY,)
+        flags = (Flagged(Flag.LOSSY),)
         return Finding("$", "REC-10", Verdict.REQUIRES_MIGRATION, old, field.describe(), reason, (once, declare), flags)
     if field.on_none is not None:
         reason = f"a stored null becomes {field.on_none.describe()}"

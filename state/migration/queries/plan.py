@@ -11,7 +11,7 @@ import attrs
 
 from ....compat.queries.changes import FieldChanges
 from ....compat.queries.facts import facts_changed
-from ....compat.queries.kinds import OF_VARIABLES, TIME_TO_LIVE
+from ....compat.queries.kinds import OF_VARIABLES
 from ....compat.queries.operator_pairs import match_operators, unknown_numbers
 from ....compat.queries.problems import OF_COLUMNS, Asks, Problem, problems_of
 from ....compat.queries.store_pairs import pair_stores
@@ -230,7 +230,7 @@ def plan_migration(old: SparkCheckpoint, new: NewSide, known: Known, said: Said)
     if new.is_planned:
         for one in sources_changed(stored, new.query, known.query):
             if one.verdict is Verdict.INCOMPATIBLE and one.rule not in said.accept:
-                told, name = f"{one.old} -> {one.new}: {one.reason}", one.path.removeprefix("$<").removesuffix(">")
+                told, name = f"{one.old} -> {one.new}: {one.reason}", one.path.words
                 problems.append(OperatorProblem(None, "", Problem(Asks.MEANT, told, name, one.rule)))
     if problems:
         raise IncompatibleState(
@@ -324,8 +324,7 @@ def _meant(
     for finding in facts_changed(was, becomes):
         if finding.verdict is not Verdict.INCOMPATIBLE:
             continue  # the code of a function, which a migration does not ask for
-        name = finding.path.removeprefix("$<").removesuffix(">")
-        variable = name.removeprefix(TIME_TO_LIVE)
+        name, variable = finding.path.words, finding.path.subject
         is_asked = variable != name and not (finding.old and finding.new)  # types show it, too
         if finding.rule not in accept and not is_asked and variable not in changes.ttls:
             told = f"{finding.old or 'none'} -> {finding.new or 'none'}: {finding.reason}"
@@ -349,7 +348,7 @@ def _not_compared(new: NewSide, known: Known, pairs: Iterable[Pair]) -> Iterator
             if was.is_planned:
                 yield from (f"{title}: {what}" for what in becomes.unseen)
                 changed = (one for one in facts_changed(was, becomes) if one.verdict is Verdict.COMPATIBLE)
-                yield from (f"{title}: {one.path[2:-1]}: {one.reason}" for one in changed)
+                yield from (f"{title}: {one.path.words}: {one.reason}" for one in changed)
             else:
                 yield f"{title}: {hidden_in(was.kind)}"
     if known.query is not None:
