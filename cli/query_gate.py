@@ -77,7 +77,7 @@ def _earlier(place: str, queries: QueryGate) -> dict[str, QueryDescription]:
         if not found:
             raise click.UsageError(f"--against {place!r} has no descriptions of the listed queries")
         return found
-    from .project import Project
+    from ..state.project import Project
     from .revisions import queries_at
 
     texts = queries_at(place, Project.find(Path.cwd()))

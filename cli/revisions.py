@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..compat.gate.history import History, RecordedRevision
     from ..compat.gate.levels import Revision
     from ..compat.gate.stamps import Stamps
-    from .project import Project
+    from ..state.project import Project
 
 _GIT_TIMEOUT_S = 60
 
@@ -112,14 +112,35 @@ def queries_at(reference: str, project: Project) -> dict[str, str] | None:
     return {name.removesuffix(SUFFIX): read() for name, read in files.items() if name.endswith(SUFFIX)}
 
 
+def query_files(folder: Path) -> dict[str, str]:
+    """Return the files that describe queries of Spark in a history, by the name of the query."""
+    from ..spark.queries.gate import FOLDER, SUFFIX
+
+    return {file.name.removesuffix(SUFFIX): str(file) for file in sorted((folder / FOLDER).glob(f"*{SUFFIX}"))}
+
+
+def described_query(file: str) -> JobDescription:
+    """Return what is described in a file of `query_files`.
+
+    Raises:
+        CorruptFile: It was edited, or is no description.
+    """
+    from ..compat.description import JobDescription
+    from ..compat.queries.descriptions import describe_operator
+    from ..spark.queries.gate import QueryGate
+
+    query = QueryGate.parsed(_content(Path(file)), file)
+    return JobDescription(query.origin, tuple(describe_operator(one, file) for one in query.operators))
+
+
 def _at(reference: str, project: Project) -> tuple[Path, str, list[Path]] | None:
     """Return the repository, the commit, and the folders of a history that the project named then, and names now.
 
     Returns:
         None if git does not know the reference.
     """
+    from ..state.project import Project
     from ..state.project_settings import FILE
-    from .project import Project
 
     here = project.folder.resolve()
     commit = _git(here, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{reference}^{{commit}}")
@@ -221,7 +242,7 @@ def recorded_job(name: str, stored: JobDescription) -> JobDescription:
         DeclarationError: No revision has the name, or several have it.
     """
     from ..compat.former_names import knowing_later_names
-    from .project import Project
+    from ..state.project import Project
 
     folder = Project.find(Path.cwd()).history
     stamp = read_stamps(folder).find(name)
@@ -255,7 +276,7 @@ def code_of(stored: JobDescription) -> JobDescription | None:
     from ..compat.gate.history import SUFFIX, RecordedRevision
     from ..compat.gate.stamps import FILE
     from ..compat.way_back import declares
-    from .project import Project
+    from ..state.project import Project
 
     folder = Project.find(Path.cwd()).history
     for file in sorted(folder.glob(f"*{SUFFIX}"), reverse=True) if folder.is_dir() else []:
@@ -274,7 +295,7 @@ def is_recorded(job: JobDescription) -> bool:
         CorruptFile: A file of the history is not a revision.
     """
     from ..compat.gate.recording import digest
-    from .project import Project
+    from ..state.project import Project
 
     revisions = read_history(Project.find(Path.cwd()).history).revisions
     return bool(revisions) and digest(job) in {revision.sha256 for revision in revisions}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...compat.structuring import fields_of
+from ...compat.structuring import fields_of, plain
 from ...serializers.wording import many
 from ..failures import Status
 from ..options import common_options
@@ -18,13 +18,14 @@ from ..output import Column, Table, print_json, print_lines, print_styled
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ...compat.description import JobDescription
     from ...compat.gate.history import History, RecordedRevision
 
 _COLUMNS = (Column("revision"), Column("id"), Column("follows"), Column("created"), Column("message", is_text=True))
 
 
 def _chosen(_: click.Context, __: click.Parameter, folder: Path | None) -> Path:
-    from ..project import Project
+    from ...state.project import Project
 
     return folder or Project.find(Path.cwd()).history
 
@@ -51,16 +52,21 @@ Examples:
 @history_option
 @common_options
 def history_command(*, folder: Path, with_json: bool) -> int:
-    """List what `stateshift snapshot --job … -m …` has recorded, the oldest first; a head is marked with *."""
-    from ..revisions import read_history
+    """List what `stateshift snapshot --job … -m …` has recorded, the oldest first; a head is marked with *.
 
-    history = read_history(folder)
+    Then the queries of Spark that `stateshift snapshot --queries` has described.
+    """
+    from ..revisions import query_files, read_history
+
+    history, queries = read_history(folder), query_files(folder)
     heads = {head.id for head in history.heads}
     if with_json:
-        print_json({"revisions": [_data(one) | {"is_head": one.id in heads} for one in history.revisions]})
-    elif not history.revisions:
+        revisions = [_data(one) | {"is_head": one.id in heads} for one in history.revisions]
+        print_json({"revisions": revisions, "queries": plain(queries)})
+        return Status.DONE
+    if not history.revisions and not queries:
         print_lines([f"no revision in {folder}", "next: stateshift snapshot --job MODULE:ATTRIBUTE -m MESSAGE"])
-    else:
+    if history.revisions:
         numbers = Counter(one.number for one in history.revisions)
         names = {one.id: f"{one.number:04}" if numbers[one.number] == 1 else one.name for one in history.revisions}
         rows = [
@@ -74,6 +80,7 @@ def history_command(*, folder: Path, with_json: bool) -> int:
             for one in history.revisions
         ]
         print_styled([Table(_COLUMNS, [[[(cell, "")] for cell in row] for row in rows])])
+    print_lines(f"query {name}: {file}" for name, file in queries.items())
     return Status.DONE
 
 
@@ -117,7 +124,8 @@ Examples:
   stateshift show 0003 --json
 
 \b
-REVISION is the name of a revision, its number, its id or the start of the id; or head.""",
+REVISION is the name of a revision, its number, its id or the start of the id; or head; or the name of a query of Spark
+that `stateshift snapshot --queries` has described.""",
 )
 @click.argument("revision", metavar="REVISION")
 @history_option
@@ -125,20 +133,23 @@ REVISION is the name of a revision, its number, its id or the start of the id; o
 def show_command(revision: str, *, folder: Path, with_json: bool) -> int:
     """Show what a revision declared."""
     from ...compat.gate.recording import to_data
-    from ..revisions import read_history
+    from ..revisions import described_query, query_files, read_history
 
-    history = read_history(folder)
-    found = history.find(revision)
-    if with_json:
-        print_json(_data(found) | to_data(found.description))
+    if file := query_files(folder).get(revision):
+        described = described_query(file)
+        facts, lines = {"query": revision, "file": file}, [f"query {revision}, described in {file}"]
     else:
-        print_lines(_shown(found, history))
+        history = read_history(folder)
+        found = history.find(revision)
+        described, facts, lines = found.description, _data(found), [*_heading(found, history)]
+    if with_json:
+        print_json(facts | to_data(described))
+    else:
+        print_lines([*lines, *_operator_lines(described)])
     return Status.DONE
 
 
-def _shown(revision: RecordedRevision, history: History) -> Iterator[str]:
-    from ...compat.type_difference import state_type_text, type_text
-
+def _heading(revision: RecordedRevision, history: History) -> Iterator[str]:
     names = {one.id: one.name for one in history.revisions}
     yield f"revision {revision.name} ({revision.id}), {revision.created}"
     if revision.message:
@@ -146,13 +157,22 @@ def _shown(revision: RecordedRevision, history: History) -> Iterator[str]:
     if revision.parents:
         yield f"  follows {', '.join(names[parent] for parent in revision.parents)}"
     yield from (f"  note: {note}" for note in revision.notes)
-    for operator in revision.description.operators:
+
+
+def _operator_lines(described: JobDescription) -> Iterator[str]:
+    from ...compat.type_difference import state_type_text, type_text
+
+    for operator in described.operators:
         yield ""
         yield f"operator {operator.uid or operator.operator_id}: {many(len(operator.states), 'state')}"
         if operator.key is not None:
             yield f"  key  {type_text(operator.key.snapshot)}"
         for state in operator.states:
             yield f"  {state.name}  {state.kind}  {state_type_text(state)}"
+        if operator.computation is not None:
+            fields = operator.computation.fields.items()
+            yield from (f"    {name} {path} = {text}" for name, of in fields for path, text in of.items())
+            yield from (f"    {what}: {text}" for what, text in operator.computation.rows.items())
 
 
 @click.command(

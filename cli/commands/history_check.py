@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ...compat.gate.history import History
     from ...compat.gate.levels import GateReport, Revision
     from ...compat.policy import Policy
-    from ..project import Project
+    from ...state.project import Project
 
 _LEVELS = ("NONE", "BACKWARD", "FORWARD", "FULL", "BACKWARD_TRANSITIVE", "FORWARD_TRANSITIVE", "FULL_TRANSITIVE")
 
@@ -100,8 +100,8 @@ def hold_against(
     from ... import __version__
     from ...compat.gate.levels import Level, Levels, judge
     from ...compat.gate.losses import Guard
+    from ...state.project import Project
     from ...state.project_settings import FILE
-    from ..project import Project
     from ..render.gate import closing_line, github_lines, junit, text_lines, to_data
     from ..revisions import is_history, read_history, revisions_against
 

@@ -156,7 +156,7 @@ def _tell_what_is_refused(history: History, description: JobDescription) -> None
     from ...compat.gate.history import judged
     from ...compat.gate.levels import judge
     from ...compat.gate.losses import Guard
-    from ..project import Project
+    from ...state.project import Project
     from ..render.gate import text_lines
 
     project = Project.find(Path.cwd())

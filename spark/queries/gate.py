@@ -10,7 +10,6 @@ There is no checkpoint: a change is found before it meets one. Spark plans all q
 
 from __future__ import annotations
 
-import re
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -27,7 +26,8 @@ from ...compat.report import worst_decision
 from ...serializers.compatibility import Decision
 from ...serializers.errors import CorruptFile, DeclarationError, cause_text, located
 from ...serializers.wording import shell_word
-from ...state.project_settings import FILE, HISTORY, find_settings
+from ...state.project import Project
+from ...state.project_settings import FILE
 from .check import load_query
 from .description import describe_planned
 from .planning import UnstartedQuery, planned
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
 FORMAT, VERSION = "stateshift query", 1
 FOLDER, SUFFIX = "queries", ".json"
-_NAME = re.compile(r"\w[\w.-]*")
 _ZONE = "spark.sql.session.timeZone"
 _RECORD = "stateshift snapshot --queries"
 
@@ -122,25 +121,14 @@ class QueryGate:
         Raises:
             DeclarationError: It lists none, or not as it should.
         """
-        settings = find_settings(start)
-        folder, values = (start, {}) if settings is None else (settings.folder, settings.values)
-        with located(file=str(folder / FILE)):
-            places, history = values.get("queries", {}), values.get("history", HISTORY)
-            if not isinstance(places, dict) or not isinstance(history, str):
-                raise DeclarationError("'queries' should be a table, and 'history' a text")
-            for name, place in places.items():
-                if not _NAME.fullmatch(name):
-                    raise DeclarationError(
-                        f"{name!r} is not a name for a query", advice="use letters, digits, '_', '-' and '.'"
-                    )
-                if not isinstance(place, str):
-                    raise DeclarationError(f"query {name!r} is {place!r}, and should be MODULE:FUNCTION")
-            if not places:
-                raise DeclarationError(
-                    "[tool.stateshift] lists no queries",
-                    advice='list the functions that build them: queries = { clicks = "clicks:build_query" }',
-                )
-        return cls(folder, places, folder / history)
+        project = Project.find(start)
+        if not project.queries:
+            raise DeclarationError(
+                "[tool.stateshift] lists no queries",
+                advice='list the functions that build them: queries = { clicks = "clicks:build_query" }',
+                file=str(project.folder / FILE),
+            )
+        return cls(project.folder, project.queries, project.history)
 
     def file(self, name: str) -> Path:
         """Return the file with the description of a query."""

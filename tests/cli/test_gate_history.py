@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import tarfile
 
 import pytest
 
@@ -29,6 +30,26 @@ def committed(run, git, example_jobs):
     git("commit", "-q", "-m", "one")
     git("checkout", "-q", "-b", "pr")
     return example_jobs / "state_history"
+
+
+@pytest.mark.usefixtures("git")
+def test_described_queries_of_spark_are_listed_and_shown(run, root, example_jobs):
+    stored = root / "tests" / "fixtures" / "stored-data" / "0.1" / "queries" / "listed.tar.xz"
+    with tarfile.open(stored) as packed:
+        packed.extractall(example_jobs, filter="data")
+    history = example_jobs / "listed" / "state_history"
+
+    listed = run("history", "--history", history)
+    shown = run("show", "windows", "--history", history)
+
+    assert listed.stdout.startswith(f"query distinct: {history / 'queries' / 'distinct.json'}\n")
+    assert "    default value.sum = sum(cast(n as double))" in shown.stdout.splitlines()
+    assert ["distinct", "joined", "sums", "windows", "with_names"] == sorted(
+        run("history", "--history", history, "--json").data["queries"]
+    )
+    assert ["aggregation 0"] == [
+        one["uid"] for one in run("show", "windows", "--history", history, "--json").data["operators"]
+    ]
 
 
 def settings(folder, text):

@@ -5,7 +5,7 @@ job = "accounts:job"
 history = "state_history"
 level = "FULL"
 allow = ["drops:$.coupon"]              # allowed losses, by the names that the gate prints
-queries = { clicks = "clicks:build" }   # streaming queries of Spark: spark/queries/gate.py reads them
+queries = { clicks = "clicks:build" }   # the functions that build streaming queries of Spark, by name
 
 [tool.stateshift.levels]
 "sessions" = "BACKWARD"                 # of an operator, by uid
@@ -21,6 +21,7 @@ expires = 2026-12-31
 from __future__ import annotations
 
 import datetime as dt
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,13 +32,15 @@ from ..compat.gate.levels import Level, Levels, Override
 from ..compat.gate.losses import Guard
 from ..compat.rules import rule_book
 from ..serializers.errors import DeclarationError, located
-from ..state.project_settings import FILE, HISTORY, OPTION_ROOTS, find_settings, parse_settings
+from .project_settings import FILE, HISTORY, OPTION_ROOTS, find_settings, parse_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from ..compat.description import JobDescription
 
+_QUERY = re.compile(r"\w[\w.-]*")
+_KINDS = {str: "text", list: "list", dict: "table", dt.date: "date"}
 _OVERRIDE = {"state": str, "rule": str, "reason": str, "expires": dt.date}
 
 
@@ -53,6 +56,7 @@ class Project:
         levels: The levels that the gate checks.
         overrides: The failures that the gate accepts.
         allow: The names of allowed losses.
+        queries: The functions that build its streaming queries, as `module:function`, by the name of the query.
     """
 
     folder: Path
@@ -62,6 +66,7 @@ class Project:
     levels: Levels = attrs.field(factory=Levels)
     overrides: tuple[Override, ...] = ()
     allow: tuple[str, ...] = ()
+    queries: Mapping[str, str] = attrs.field(factory=dict)
 
     @classmethod
     def find(cls, start: Path) -> Project:
@@ -138,13 +143,13 @@ class Project:
         )
         overrides = tuple(map(_override, _taken(settings, "overrides", list, [])))
         allow = Guard(tuple(map(str, _taken(settings, "allow", list, [])))).allow
-        _taken(settings, "queries", dict, {})
+        queries = _queries(_taken(settings, "queries", dict, {}))
         if settings:
             raise DeclarationError(
                 f"[tool.stateshift] has {next(iter(settings))!r}, which is not a setting",
                 advice="settings are job, history, level, levels, allow, overrides and queries",
             )
-        return cls(folder, job, folder / history, names_history, levels, overrides, allow)
+        return cls(folder, job, folder / history, names_history, levels, overrides, allow, queries)
 
 
 def _is_option(name: str) -> bool:
@@ -165,8 +170,19 @@ def _state_names(side: JobDescription) -> Iterator[str]:
 def _taken(settings: dict[str, Any], name: str, kind: type, default: Any) -> Any:
     value = settings.pop(name, default)
     if not isinstance(value, kind):
-        raise DeclarationError(f"{name!r} is {value!r}, and should be a {kind.__name__}")
+        raise DeclarationError(f"{name!r} is {value!r}, and should be a {_KINDS[kind]}")
     return value
+
+
+def _queries(places: dict[str, Any]) -> dict[str, str]:
+    for name, place in places.items():
+        if not _QUERY.fullmatch(name):
+            raise DeclarationError(
+                f"{name!r} is not a name for a query", advice="use letters, digits, '_', '-' and '.'"
+            )
+        if not isinstance(place, str):
+            raise DeclarationError(f"query {name!r} is {place!r}, and should be MODULE:FUNCTION")
+    return places
 
 
 def _level(text: object) -> Level:
@@ -184,5 +200,5 @@ def _override(facts: object) -> Override:
         )
     for name, kind in _OVERRIDE.items():
         if not isinstance(facts[name], kind) or isinstance(facts[name], dt.datetime) or not facts[name]:
-            raise DeclarationError(f"{name!r} of an override is {facts[name]!r}, and should be a {kind.__name__}")
+            raise DeclarationError(f"{name!r} of an override is {facts[name]!r}, and should be a {_KINDS[kind]}")
     return Override(**facts)
