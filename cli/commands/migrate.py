@@ -31,7 +31,7 @@ from ..options import (
     spark_is_meant,
     spark_options,
 )
-from ..output import Column, Line, Table, print_json, print_lines, print_notice, print_styled
+from ..output import Column, Line, Row, Table, print_json, print_lines, print_notice, print_styled
 from ..progress import show_progress
 from ..revisions import recorded_job
 from ..spark_migration import OF_PLANS, migrate_spark
@@ -172,7 +172,7 @@ def command(
     if with_json:
         print_json(report.to_data() | {"start_command": start_command(report)})
     elif dry_run:
-        print_lines(_dry_lines(report))
+        print_styled(_dry_lines(report))
         print_lines(_lost_on_the_way_back(report, downgrade))
     else:
         print_styled(_blocks(report))
@@ -436,11 +436,15 @@ def _quarantine_lines(report: MigrationReport) -> Iterator[str]:
         yield f"{entries} in the quarantine of the source: stateshift quarantine {shell_word(report.source)}"
 
 
-def _dry_lines(report: MigrationReport) -> Iterator[str]:
-    from ..render import dry_run as plan_text
+def _dry_lines(report: MigrationReport) -> Iterator[Line | Row]:
+    from ..render.plan import plan_lines
 
-    yield from plan_text.text_lines(report.plan)
-    yield ""
+    assert report.plan_file is not None  # noqa: S101 - of a dry run
+    yield from plan_lines(report.plan_file, f"{report.plan.job}")
+    yield from ([(line, "")] for line in ("", *_tried_lines(report)))
+
+
+def _tried_lines(report: MigrationReport) -> Iterator[str]:
     if report.missing_timers:
         yield report.missing_timers
     if report.unproven:

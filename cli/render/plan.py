@@ -32,11 +32,16 @@ _ACTION_STYLES = {"convert": "yellow", "drop": "red"}
 _NOTE = "compatible"
 
 
-def plan_lines(plan: PlanFile) -> Iterator[Line | Row]:
-    """Yield a plan as lines; copied states have a row, and changed ones also their reasons."""
+def plan_lines(plan: PlanFile, new_types: str = "") -> Iterator[Line | Row]:
+    """Yield a plan as lines; copied states have a row, and changed ones also their reasons.
+
+    Args:
+        plan: The plan.
+        new_types: From where the new types come, if the plan does not say it.
+    """
     decision = plan.summary["decision"]
     yield [(decision, _STYLES[decision]), (f": {_headline(plan)}", "bold")]
-    yield [(f"  from savepoint {plan.source.place} to {plan.new_types}", "dim")]
+    yield [(f"  from savepoint {plan.source.place} to {new_types or plan.new_types}", "dim")]
     options = ", ".join(_options(plan))
     if options:
         yield [(f"  with {options}", "dim")]
@@ -98,7 +103,9 @@ def _operator_lines(operator: dict[str, Any], said: dict[tuple[Hashable, ...], s
         yield [(f"  key  {_change(key['old'], key['new'])}: new header", "")]
     shown = [state for state in operator["states"] if not _is_empty_queue(state)]
     if shown:
-        yield from styled_table(_COLUMNS, [_row(state) for state in shown], indent=2)
+        rows = [_row(state) for state in shown]
+        known = [at for at in range(len(_COLUMNS)) if any(row[at][0] for row in rows)]  # a dry run counts nothing
+        yield from styled_table([_COLUMNS[at] for at in known], [[row[at] for at in known] for row in rows], indent=2)
     for state in operator["states"]:
         if state["action"] != "copy":
             yield from _told_once(state, f"{uid or operator_id}/{state['name']}", said)

@@ -35,7 +35,7 @@ from .estimate import estimate
 from .in_process import carry_out_here
 from .journal import SUFFIX
 from .options import MigrationOptions
-from .planning import prepare_as_planned
+from .planning import planned_as, prepare_as_planned
 from .progress import Stopwatch
 from .report import MigrationReport
 from .run import name_of, publish_result, try_out
@@ -132,7 +132,8 @@ def migrate_savepoint(
     if is_resumed:
         published = journal.published(prepared.savepoint, prepared.plan)
         if published is not None:
-            return _tidied(prepared, published, journal, started, dry_run=dry_run)
+            tidied = _tidied(prepared, published, journal, started, dry_run=dry_run)
+            return attrs.evolve(tidied, plan_file=planned_as(prepared, options, expected)) if dry_run else tidied
     check_target(folder, target_exists)
     held = held_bytes(folder)
     source_folder, cores = prepared.savepoint.folder, 0 if spark is None else spark.cores
@@ -144,7 +145,8 @@ def migrate_savepoint(
     if dry_run:
         with failures_counted(prepared.savepoint, prepared.plan):
             tried = try_out(prepared.savepoint, prepared.plan)
-        return attrs.evolve(report, tried=tried, seconds=time.monotonic() - started)
+        planned = planned_as(prepared, options, expected)
+        return attrs.evolve(report, tried=tried, plan_file=planned, seconds=time.monotonic() - started)
     if announce is not None:
         announce(report)
     generation = journal.generation

@@ -185,6 +185,11 @@ def prepare_as_planned(
     return prepared
 
 
+def planned_as(prepared: Preparation, options: MigrationOptions, expected: PlanFile | None) -> PlanFile:
+    """Return the plan that `prepare_as_planned` followed, for people: that of the file, else that of the arguments."""
+    return expected or plan_of(prepared, options, NewTypes(stay=True))
+
+
 def new_side_of(
     new_types: NewTypes,
     load: Callable[[str], Job] = load_job,

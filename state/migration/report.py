@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..savepoint.reader import Savepoint
     from .estimate import Estimate
     from .journal import Redone
+    from .plan_file import PlanFile
     from .tasks import Task
 
 
@@ -77,6 +78,7 @@ class MigrationReport:
         bytes_read: The size of all streams read.
         bytes_written: The size of all streams written; 0 in a dry run.
         states: The counts of the states in rewritten operators; empty in a dry run.
+        plan_file: For a dry run, the plan as a plan file tells it.
         tried: For a dry run, whether there was an entry that was converted, by operator id and state.
         seconds: The duration.
         phases: The seconds of each phase, by name, in order; see `Progress`. Time between and after the phases is only
@@ -108,6 +110,7 @@ class MigrationReport:
     bytes_read: int
     bytes_written: int = 0
     states: tuple[StateCount, ...] = ()
+    plan_file: PlanFile | None = None
     tried: dict[tuple[str, str], bool] = attrs.field(factory=dict)
     seconds: float = 0.0
     phases: dict[str, float] = attrs.field(factory=dict)

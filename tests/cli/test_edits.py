@@ -35,7 +35,7 @@ def test_a_dry_run_reports_new_names(run, savepoint_of, tmp_path):
 
     assert answer.status == 0
     assert "renamed to visits" in answer.stdout
-    assert "operator lists (" in answer.stdout
+    assert "renamed to lists (" in answer.stdout
     assert not (tmp_path / "new").exists()
 
 

@@ -60,7 +60,7 @@ class TestDryRun:
         )
 
         assert (ran.status, ran.stderr) == (0, "")
-        assert ran.stdout.startswith("plan: of 7 states, 4 converted")
+        assert ran.stdout.startswith("migrate: of 7 states, 4 converted")
         assert "tried: one entry each of account, account-by-name, accounts, pending" in ran.stdout
         assert "dry run: nothing was written" in ran.stdout
         assert not (tmp_path / "new").exists()
@@ -261,7 +261,7 @@ def test_a_dry_run_shows_what_becomes_of_subtasks_and_tries_elements(run, savepo
     too_many = run("migrate", source, tmp_path / "new", "--job", "lists:job", "--parallelism", 129, "--dry-run")
 
     assert (ran.status, ran.stderr) == (0, "")
-    assert "list-op (a1abaab3ab0218c1f2bbff3f1aa7c88f): rewritten, redistributed to 3 subtasks\n" in ran.stdout
+    assert "list-op (a1abaab3ab0218c1f2bbff3f1aa7c88f): rewritten; parallelism 2 -> 3" in ran.stdout
     assert "tried: one entry each of buffer, names was read, converted and discarded\n" in ran.stdout
     assert too_many.status == 2
     assert "it has 128 key groups, and each subtask needs at least one" in too_many.stderr

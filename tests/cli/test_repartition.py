@@ -61,7 +61,8 @@ def test_a_dry_run_shows_the_keys_and_tries_one(run, orders):
               "--max-parallelism", "1000", "--dry-run")  # fmt: skip
 
     assert (0, "") == (ran.status, ran.stderr)
-    assert "  key  string: read, converted and rewritten, into 1,000 key groups\n" in ran.stdout
+    assert "; max parallelism 128 -> 1000" in ran.stdout
+    assert "  key  long -> string: every entry and timer is placed again\n" in ran.stdout
     assert "    $<key>  two keys that become one are merged: total by keys_job:both\n" in ran.stdout
     assert "tried: one entry each of total" in ran.stdout
 
@@ -109,7 +110,8 @@ def test_a_number_of_key_groups_alone_needs_no_job(run, orders):
     ran = run("migrate", orders, "new", "--repartition", "--max-parallelism", "1000", "--dry-run")
 
     assert 0 == ran.status
-    assert "  key  long: every entry and timer gets a new key group, into 1,000 key groups\n" in ran.stdout
+    assert "; max parallelism 128 -> 1000" in ran.stdout
+    assert "  key  long: every entry and timer is placed again\n" in ran.stdout
 
 
 def test_a_widened_key_needs_no_function(run, job_folder):

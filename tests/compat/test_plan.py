@@ -18,7 +18,6 @@ from stateshift import (
     ValueStateDescriptor,
     check,
 )
-from stateshift.cli.render import dry_run as plan_text
 from stateshift.compat.description import Converter, JobDescription, SerializerDescription, StateKind
 from stateshift.compat.plan import OperatorAction, StateAction
 from stateshift.compat.plan_data import to_data
@@ -171,33 +170,6 @@ def test_operators_that_only_the_job_has_are_not_in_the_plan(make):
     report = check(JobDescription("savepoint"), make.job(make.state("a", VALUE, LongSerializer())))
 
     assert () == plan(report).operators
-
-
-def test_a_dry_run_reads_well(planned, make):
-    whole = planned(
-        ("gone", VALUE, DoubleSerializer(), None),
-        ("level", VALUE, make.Layout(1), make.Layout(2, "relabelled")),
-        ("visits", VALUE, LongSerializer(), DoubleSerializer()),
-    )
-
-    assert [
-        "plan: of 3 states, 1 converted, 1 relabelled, the rest copied as bytes",
-        "  from savepoint to job",
-        "",
-        "operator accounts (0123456789abcdef0123456789abcdef): rewritten",
-        "  gone  value  double: copied as bytes",
-        "  level  value  layout 1 -> layout 2: copied as bytes, with a new snapshot in the header",
-        "  visits  value  long -> double: read, converted and rewritten",
-        "    $  reader: snapshot",
-        "    $  lossy",
-    ] == plan_text.text_lines(whole)
-
-
-def test_a_plan_without_work_says_so_first(planned):
-    lines = plan_text.text_lines(planned(("a", VALUE, LongSerializer(), LongSerializer())))
-
-    assert "plan: nothing has to change; every file is copied as it is" == lines[0]
-    assert lines[-1].endswith("files copied as they are")
 
 
 def test_a_list_and_a_broadcast_state_of_one_name_have_plans_of_their_own(make):

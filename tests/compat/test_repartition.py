@@ -20,7 +20,6 @@ from stateshift import (
     check,
     serializer_for,
 )
-from stateshift.cli.render.dry_run import text_lines
 from stateshift.compat.description import SerializerDescription, StateKind, function_name
 from stateshift.compat.key_hashes import SIMPLE_TYPES
 from stateshift.compat.plan import OperatorAction, StateAction
@@ -80,7 +79,7 @@ def test_a_key_without_a_rule_needs_a_function_and_the_error_says_so(make, store
     assert Decision.MIGRATE == accepted.decision
     (operator,) = plan(accepted).operators
     assert ("builtins.str", "7") == (operator.rekeying.key.converter, operator.rekeying.key.conversion(7))
-    assert "    $<key>  reader: snapshot; converter: builtins.str" in text_lines(plan(accepted))
+    assert "snapshot" == operator.rekeying.key.source
 
 
 def test_another_number_of_key_groups_is_a_migration_of_compatible_keys(make, stored):
@@ -236,7 +235,6 @@ def test_a_merge_is_named_as_converters_are(make, stored):
     assert {"s": function_name(functions.sub)} == {
         name: merging.merge.name for name, merging in operator.rekeying.merges
     }
-    assert any("two keys that become one are merged: s by" in line for line in text_lines(plan(report)))
 
 
 def test_without_the_option_the_way_out_names_it(make, stored):

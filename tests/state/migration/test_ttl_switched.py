@@ -30,7 +30,6 @@ from stateshift import (
     ValueStateDescriptor,
     check,
 )
-from stateshift.cli.render.dry_run import text_lines
 from stateshift.compat.plan_data import to_data
 from stateshift.compat.planner import plan
 from stateshift.compat.reference_time import milliseconds, parse_time, time_text
@@ -378,13 +377,11 @@ class TestReferenceTime:
 
         assert before <= planned.reference_time <= datetime.now(UTC)
 
-    def test_it_is_in_the_plan_and_its_text_in_utc_and_whole_milliseconds(self, old):
+    def test_it_is_in_the_plan_in_utc_and_whole_milliseconds(self, old):
         east = datetime(2026, 1, 31, 14, 0, 0, 123999, tzinfo=timezone(timedelta(hours=2)))
         planned = prepare(old, self.on, MigrationOptions(reference_time=east)).plan
 
         assert "2026-01-31T12:00:00.123Z" == to_data(planned)["reference_time"]
-        assert "  at the reference time 2026-01-31T12:00:00.123Z" in text_lines(planned)
-        assert "    time to live on: each value is stamped with the reference time" in text_lines(planned)
 
     @pytest.mark.parametrize("lived", [timedelta(milliseconds=1), timedelta.max])
     def test_any_length_can_be_subtracted_from_it(self, tmp_path, lived):
