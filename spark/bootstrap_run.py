@@ -14,7 +14,6 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import attrs
-import pyarrow as pa
 
 from ..serializers.errors import DeclarationError
 from ..serializers.registry import registry
@@ -35,16 +34,17 @@ from .bootstrap import StateSource
 from .connect import refuse_connect
 from .frames import arrow_schema, partitioned_by
 from .interrupts import interrupts_kept
-from .jobs import run_watched
+from .runner import collected
 from .sessions import own_session
 from .user_modules import shipped
-from .worker import Settings, dumped, loaded
+from .worker import RESULT, Settings, in_rows, loaded
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from ..compat.targets import Target
@@ -149,29 +149,21 @@ class _Run:
         from pyspark import StorageLevel
 
         spark = data[0].sparkSession
-        context = spark.sparkContext
         encoders = [RowEncoder(source, self.new.max_parallelism, _row_maker) for source in self.new.sources]
         settings = Settings.of(spark)
 
-        def tell(step: Progress) -> None:
-            settings.refuse_failures()
-            self.tell(step)
-
         with shipped(spark, (self.new.job, encoders, registry.additions()), py_files):
             told = f"stateshift: {len(data)} sources to {self.folder}"
-            rows = self._encoded(data, encoders, settings, 2 * context.defaultParallelism).persist(
+            rows = self._encoded(data, encoders, settings, 2 * spark.sparkContext.defaultParallelism).persist(
                 StorageLevel.DISK_ONLY
             )
             try:
-                summary = _summary(rows)
-                found = run_watched(context, summary.collect, "encoding", tell, f"{told}, encoding")
-                settings.refuse_failures()
+                found = collected(_summary(rows), settings, "encoding", self.tell, f"{told}, encoding")
                 sizes, encoded = _summed(found)
                 require_space(self.folder, sum(sizes.values()), self.folder.free_space_bytes())
                 operators = self.new.operators(sizes)
                 written = self._written(rows, operators, settings)
-                answers = run_watched(context, written.collect, "writing", tell, f"{told}, writing")
-                settings.refuse_failures()
+                answers = collected(written, settings, "writing", self.tell, f"{told}, writing")
             finally:
                 rows.unpersist()
         return operators, [loaded(answer.result) for answer in answers], encoded
@@ -201,7 +193,7 @@ class _Run:
             count += operator.parallelism
         together = partitioned_by(rows, count, _stream_number(operators, firsts))
         ordered = together.sortWithinPartitions("operator", "key_group", "state")
-        return ordered.mapInArrow(_Writing(operators, self.folder, settings), "result binary")
+        return ordered.mapInArrow(_Writing(operators, self.folder, settings), RESULT)
 
 
 def _chosen(table: DataFrame, source: ResolvedSource, slots: int) -> DataFrame:
@@ -268,7 +260,6 @@ class _Encoding:
     settings: Settings
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        self.settings.begin()
         named = (batch.rename_columns(list(self.names)) for batch in batches)
         return self.settings.guarded(packed(self.encoder.encode(named)), self.encoder.source.title)
 
@@ -282,8 +273,6 @@ class _Writing:
     settings: Settings
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        self.settings.begin()
         results = write_streams(sorted_rows(batches), self.operators, self.folder)
         title = " or ".join(sorted(operator.title for operator in self.operators.values()))
-        for result in self.settings.guarded(results, title):
-            yield pa.RecordBatch.from_pydict({"result": pa.array([dumped(result)], pa.binary())})
+        return self.settings.guarded(in_rows(results), title)

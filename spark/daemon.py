@@ -12,9 +12,6 @@ from pathlib import Path
 
 from ..state.transcode.choice import has_numba
 
-SETTINGS = {"spark.python.daemon.module": __name__}
-"""Settings of a session whose workers are to be forked from this process."""
-
 
 def prefer_installed() -> None:
     """Import PySpark and py4j from their installation; Spark puts zip archives of them first, without compiled code.
@@ -36,7 +33,7 @@ def load() -> None:
     import pyspark.worker  # noqa: F401 - it runs the tasks
 
     from ..state.migration import run_task as performing  # noqa: F401 - the work of each task
-    from . import migration_tasks as scheduling  # noqa: F401 - it calls that work
+    from . import runner as scheduling  # noqa: F401 - it calls that work
 
     if has_numba():
         from ..state.transcode.numba_executor import load_compiled

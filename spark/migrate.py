@@ -2,35 +2,26 @@
 
 State is migrated in this process if that takes no longer than the start of Spark; larger state is migrated by a Spark
 job. Spark only schedules. Each task owns a key-group range of one operator, reads its byte ranges and writes its own
-file; no entry passes through the JVM, unless keys are rewritten (`repartition`). The driver publishes by writing
+file; no entry passes through the JVM, unless keys are rewritten. The driver publishes by writing
 `_metadata` last. A run that dies leaves the source untouched and no `_metadata` in the target; running again finishes
 it. Source: DESIGN, section 4; rules, section 11.
 """
 
 from __future__ import annotations
 
-import os
-import re
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from ..compat.repartition import Repartition
 from ..state.migration.migration import DEFAULTS, migrate_savepoint
-from ..state.migration.rekey_task import RekeyTask
 from ..state.publication.publish import IfTargetExists
 from ..state.savepoint.reader import Savepoint
-from ..state.transcode.choice import ExecutorName
-from . import daemon
-from .connect import is_connect
-from .interrupts import interrupts_kept
-from .migration_tasks import carry_out
-from .sessions import DEFAULT_MASTER, JAVA_SCHEDULES, own_driver
+from .runner import SparkRunner
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterable, Mapping
-    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -38,15 +29,10 @@ if TYPE_CHECKING:
     from ..compat.description import JobDescription
     from ..state.formats.flink.roots import AllowedRoot
     from ..state.job import Job
-    from ..state.migration.estimate import Estimate
-    from ..state.migration.journal import Journal
     from ..state.migration.options import MigrationOptions
     from ..state.migration.plan_file import PlanFile
     from ..state.migration.report import MigrationReport
-    from ..state.migration.tasks import Task, TaskResult
     from ..state.progress import Progress
-    from ..state.storage.files import Folder
-    from .sessions import Driver
 
 
 def migrate(
@@ -109,7 +95,7 @@ def migrate(
         target,
         job,
         options,
-        spark=_OnSpark(session, master, tuple(py_files)),
+        spark=SparkRunner(session, master, tuple(py_files)),
         dry_run=dry_run,
         expected=expected,
         target_exists=target_exists,
@@ -168,76 +154,3 @@ def repartition(
         progress=progress,
         allow_roots=allow_roots,
     )
-
-
-@attrs.define
-class _OnSpark:
-    """Spark as a runner of tasks: in a session that is given, or in one that ends with the run.
-
-    Attributes:
-        session: The session to use.
-        master: The master of Spark.
-        py_files: Files for the workers.
-    """
-
-    session: SparkSession | None
-    master: str | None
-    py_files: tuple[str | Path, ...]
-    _driver: Driver | None = attrs.field(default=None, init=False)
-    _until_published: ExitStack = attrs.field(factory=ExitStack, init=False)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self._until_published.close()
-
-    @property
-    def is_asked(self) -> bool:
-        """Whether a session, a master or files for workers were given."""
-        return self.session is not None or self.master is not None or bool(self.py_files)
-
-    @property
-    def cores(self) -> int:
-        """The number of tasks that run at a time; for a cluster not yet contacted, the number of local cores."""
-        if self.session is not None and not is_connect(self.session):
-            return int(self.session.sparkContext.defaultParallelism)
-        master = self.master or DEFAULT_MASTER
-        given = re.match(r"local\[(\d+)", master)
-        return int(given[1]) if given else 1 if master == "local" else os.cpu_count() or 1
-
-    def run(
-        self,
-        tasks: list[Task],
-        source: Folder,
-        journal: Journal,
-        needed: Estimate,
-        tell: Callable[[Progress], None],
-    ) -> list[TaskResult]:
-        """Run tasks: those that rewrite keys with a shuffle, all others one by one."""
-        rekeyed = [task for task in tasks if isinstance(task, RekeyTask)]
-        others = [task for task in tasks if not isinstance(task, RekeyTask)]
-        results: list[TaskResult] = []
-
-        def session() -> Driver:
-            if self._driver is None:
-                own = _own_driver(self.master, needed, tasks)
-                self._driver = self.session or self._until_published.enter_context(own)
-            return self._driver
-
-        with interrupts_kept():
-            if others:
-                results += carry_out(others, source, journal, session=session, py_files=self.py_files, progress=tell)
-            if rekeyed:
-                from .repartition import write_rekeyed
-
-                more = write_rekeyed(rekeyed, source, journal, session=session, py_files=self.py_files, progress=tell)
-                results += more
-        return results
-
-
-def _own_driver(master: str | None, needed: Estimate, tasks: Iterable[Task]) -> AbstractContextManager[Driver]:
-    """Start Spark for a run; if machine code does the work, it is loaded before workers are forked."""
-    shuffles = any(isinstance(task, RekeyTask) for task in tasks)
-    forked = daemon.SETTINGS if needed.executor is ExecutorName.NUMBA else {}
-    return own_driver(master or DEFAULT_MASTER, forked | ({} if shuffles else JAVA_SCHEDULES))

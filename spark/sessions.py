@@ -33,6 +33,8 @@ DEFAULT_MASTER = "local[*,4]"  # four attempts per task; local[*] alone never re
 _LOG = Path(__file__).with_name("log4j2.properties")
 
 D = TypeVar("D", bound="Driver")
+FORKS_LOADED = {"spark.python.daemon.module": f"{__package__}.daemon"}
+"""Settings of a session whose workers are forked from a process that has loaded machine code."""
 
 JAVA_SCHEDULES = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
 """A JVM that only schedules ends before its optimizing compiler pays off; runs take half a second less without it."""

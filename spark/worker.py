@@ -8,20 +8,23 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
+import pyarrow as pa
 
 from ..serializers.errors import StateShiftError, redact_values, values_are_redacted
 from ..serializers.registry import registry
-from ..state.migration.retry import failure_of_task, may_be_mended
+from ..state.runner import failure_of_task, may_be_mended
 from .connect import attempts_of_remote, is_connect
 from .jobs import MISSING_MODULE, attempts_of, without_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ..serializers.registry import Additions
     from .sessions import Driver
 
 T = TypeVar("T")
+RESULT = "result binary"
+"""The schema of rows from `in_rows`."""
 
 
 class Failures:
@@ -66,10 +69,8 @@ class Settings:
 
     def may_try_again(self) -> bool:
         """Whether Spark repeats the task of this worker if it fails."""
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        return context is not None and context.attemptNumber() + 1 < self.attempts
+        attempt = attempt_number()
+        return attempt is not None and attempt + 1 < self.attempts
 
     def failure_of(self, error: Exception, title: str) -> StateShiftError:
         """Return the failure of a task for the driver, or raise it if a retry may succeed.
@@ -85,7 +86,11 @@ class Settings:
         return failure_of_task(error, title, "a worker")
 
     def guarded(self, work: Iterator[T], title: str) -> Iterator[T]:
-        """Yield what some work yields; report its failure to the driver, or raise it if a retry may succeed."""
+        """Prepare the worker, and yield what some work yields, which begins now.
+
+        Its failure is reported to the driver, or raised if a retry may succeed.
+        """
+        self.begin()
         failure: StateShiftError | None = None
         try:
             yield from work
@@ -94,10 +99,31 @@ class Settings:
         if failure is not None:
             self.failures.add([dumped(failure)])
 
+    def reported(self, failure: StateShiftError) -> Iterator[bytes]:
+        """Report a failure to the driver; on Spark Connect it is an answer."""
+        if self.failures is None:
+            yield dumped(failure)
+        else:
+            self.failures.add([dumped(failure)])
+
     def refuse_failures(self) -> None:
         """Raise the first failure that a worker has reported, in the driver."""
         if self.failures is not None and self.failures.value:
             raise loaded(self.failures.value[0])
+
+
+def attempt_number() -> int | None:
+    """Return the number of the attempt at the task of this worker, from 0; None: there is no task."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return None if context is None else context.attemptNumber()
+
+
+def in_rows(results: Iterable[object]) -> Iterator[pa.RecordBatch]:
+    """Yield results as rows for the driver, which takes each with `loaded`."""
+    for result in results:
+        yield pa.RecordBatch.from_pydict({"result": pa.array([dumped(result)], pa.binary())})
 
 
 def dumped(answer: object) -> bytes:

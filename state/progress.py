@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
+from threading import Lock
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import attrs
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 T = TypeVar("T")
-_TOLD_EACH_BYTES = 4 << 20
+_TOLD_EACH_S = 0.5
 
 
 @attrs.frozen
@@ -79,41 +80,84 @@ count_bytes = Listened[int]()
 
 @attrs.define
 class ProgressMeter:
-    """Reports the progress of a reading after each part, and within it now and then.
+    """Reports the progress of a work after each part, and within parts now and then; threads may share it.
 
     Attributes:
-        tell: Called with the progress.
+        tell: Called with the progress, by one thread at a time.
         phase: The name of the phase.
         total: The number of all parts.
         bytes_total: About how many bytes they have; 0: it is not known.
+        done: The number of finished parts.
     """
 
     tell: Callable[[Progress], None]
     phase: str
     total: int
     bytes_total: int
-    _done: int = 0
-    _bytes: int = 0
-    _within: int = 0
-    _told: int = 0
-    _begin: float = attrs.field(factory=time.monotonic)
+    done: int = attrs.field(default=0, init=False)
+    _entries: int = attrs.field(default=0, init=False)
+    _bytes: int = attrs.field(default=0, init=False)
+    _highest: int = attrs.field(default=0, init=False)
+    _within: dict[int, int] = attrs.field(factory=dict, init=False)
+    _began: float = attrs.field(factory=time.monotonic, init=False)
+    _told: float = attrs.field(factory=time.monotonic, init=False)
+    _lock: Lock = attrs.field(factory=Lock, init=False)
 
-    def take(self, size_bytes: int) -> None:
-        """Count the bytes of a block; blocks of compressed streams have more bytes than their files."""
-        self._within += size_bytes
-        if self._within - self._told >= _TOLD_EACH_BYTES:
+    def take(self, size_bytes: int, part: int = 0) -> None:
+        """Count bytes that were read of a part; blocks of compressed streams have more bytes than their files."""
+        with self._lock:
+            self._within[part] = self._within.get(part, 0) + size_bytes
+            if time.monotonic() - self._told >= _TOLD_EACH_S:
+                self._tell()
+
+    def add(self, size_bytes: int | None = None, part: int = 0, *, parts: int = 1, entries: int = 0) -> None:
+        """Count a part that was read to its end.
+
+        Args:
+            size_bytes: The bytes of the part; None: those that were counted.
+            part: The number of the part, as in `take`.
+            parts: The number of parts that it counts for.
+            entries: The number of its entries.
+        """
+        with self._lock:
+            taken = self._within.pop(part, 0)
+            self._bytes += taken if size_bytes is None else size_bytes
+            self.done, self._entries = self.done + parts, self._entries + entries
             self._tell()
 
-    def add(self, size_bytes: int | None = None) -> None:
-        """Count a part that was read to its end, of so many bytes; None: of those that were counted."""
-        self._bytes += self._within if size_bytes is None else size_bytes
-        self._done, self._within = self._done + 1, 0
-        self._tell()
+    def tell_now(self) -> None:
+        """Report the progress."""
+        with self._lock:
+            self._tell()
 
     def _tell(self) -> None:
-        self._told = self._within
-        seconds, read = time.monotonic() - self._begin, min(self._bytes + self._within, self.bytes_total)
-        self.tell(Progress(self.phase, self._done, self.total, 0, read, self.bytes_total, seconds))
+        self._told = time.monotonic()
+        read = min(self._bytes + sum(self._within.values()), self.bytes_total)
+        self._highest = max(self._highest, read)
+        seconds = self._told - self._began
+        self.tell(Progress(self.phase, self.done, self.total, self._entries, self._highest, self.bytes_total, seconds))
+
+
+class Stopwatch:
+    """A progress callback that passes progress on, and measures the time of each phase.
+
+    Args:
+        tell: The callback to pass progress on to.
+    """
+
+    def __init__(self, tell: Callable[[Progress], None]) -> None:
+        self._tell = tell
+        self._began: dict[str, float] = {}
+
+    def __call__(self, progress: Progress) -> None:
+        if progress.phase not in self._began:
+            self._began[progress.phase] = time.monotonic()
+        self._tell(progress)
+
+    def stopped(self) -> dict[str, float]:
+        """Return the seconds of each phase, in order; the last one ends now."""
+        ends = [*self._began.values(), time.monotonic()][1:]
+        return {phase: end - began for (phase, began), end in zip(self._began.items(), ends, strict=True)}
 
 
 def size_text(size_bytes: int) -> str:

@@ -21,8 +21,8 @@ from ...state.columnar.row_files import RowFile
 from ...state.columnar.state_types import FROM_ROWS, Wanted
 from ...state.columnar.state_write import StateWrite, settle
 from ...state.job import import_user_module, load_job
-from ...state.migration.retry import may_be_mended
 from ...state.publication.lock_renewal import renew_apart
+from ...state.runner import may_be_mended
 from ...state.savepoint.reader import Savepoint
 from ...state.storage.files import Folder
 from ..frames import arrow_schema

@@ -32,8 +32,8 @@ from ...state.publication.target_lock import CLAIM_NAME, claimed
 from ...state.savepoint.reader import Savepoint
 from ...state.storage.files import Folder
 from ..frames import partitioned_by
-from ..jobs import run_watched
-from ..worker import Settings, loaded
+from ..runner import collected
+from ..worker import RESULT, Settings, loaded
 from .bounded_slots import PLACE, BoundedSlots, Placing, SlotResult, StoredResults, column_of, reached
 
 if TYPE_CHECKING:
@@ -97,17 +97,13 @@ class BoundedOperator:
         order = tuple(sorted(range(len(self.inputs)), key=lambda index: not self.inputs[index].to_all))
         step = BoundedSlots(work, order, self.slots, self.max_parallelism, now_ms, drains, target, self.stored.folder)
 
-        def watch(progress: Progress) -> None:
-            settings.refuse_failures()
-            tell(progress)
-
         with work.shipped(spark):
             rows = reduce(DataFrame.unionByName, [self._placed(index, settings) for index in range(len(self.inputs))])
             together = partitioned_by(rows, self.slots, functions.col("slot"))
             ordered = together.sortWithinPartitions(*(PLACE[1:] if work.spec.in_order else PLACE[2:]))
-            answers = ordered.mapInArrow(step, "result binary")
-            found = run_watched(spark.sparkContext, answers.collect, uid, watch, f"stateshift: {uid}, a bounded run")
-        settings.refuse_failures()
+            found = collected(
+                ordered.mapInArrow(step, RESULT), settings, uid, tell, f"stateshift: {uid}, a bounded run"
+            )
         by_slot: dict[int, SlotResult] = {one.slot: one for one in (loaded(row.result) for row in found)}
         self.stored.write({slot: one.results for slot, one in by_slot.items()})
         return _Processed(self, by_slot)

@@ -18,7 +18,7 @@ from ...serializers.errors import DeclarationError, SavepointNotFound, StateShif
 from ...state.publication.commit import Commit
 from ...state.runtime.timer_service import MIN_WATERMARK
 from ...state.streaming.slot import SlotTask
-from ..worker import dumped
+from ..worker import in_rows
 from .blobs import milliseconds, packed, task_number, unpacked
 from .row_errors import tolerant
 from .slot_runs import function_failed, register_all
@@ -63,8 +63,7 @@ class Placing:
     uid: str
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        self.packing.settings.begin()
-        yield from self.packing.settings.guarded(self._rows(batches), self.uid)
+        return self.packing.settings.guarded(self._rows(batches), self.uid)
 
     def _rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         packing, origin, position = self.packing, task_number(), 0
@@ -134,13 +133,10 @@ class BoundedSlots:
     results: Folder
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        self.work.settings.begin()
-        register_all(self.work.serializers)
-        uid = self.work.spec.uid
-        for result in self.work.settings.guarded(self._processed(batches), uid):
-            yield pa.RecordBatch.from_pydict({"result": pa.array([dumped(result)], pa.binary())})
+        return self.work.settings.guarded(in_rows(self._processed(batches)), self.work.spec.uid)
 
     def _processed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[SlotResult]:
+        register_all(self.work.serializers)
         slot = task_number()
         name = f"{uuid.uuid4().hex}-{slot}"
         with self.results.output(name) as output:

@@ -26,8 +26,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...serializers.columns.codec import binary_of, offsets_of
-from ..migration.shuffle_batches import BATCH_BYTES
 from ..publication.sink import StreamSink
+from ..runner import BATCH_BYTES
 from .row_streams import RowCount, checksums, joined
 
 if TYPE_CHECKING:

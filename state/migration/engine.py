@@ -5,7 +5,8 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING
 
-from .rekey_task import READING_BYTES, RekeyTask
+from ..runner import READING_BYTES
+from .rekey_task import RekeyTask
 from .tasks import CopyTask
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ from ..publication.sink import StoredBytes
 from .tasks import TaskResult
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
     from datetime import datetime
 
     from ...compat.plan import MigrationPlan
@@ -162,23 +162,22 @@ class Journal:
             FileDigest.of_file(self.folder, name) == file.digest for name, file in zip(names, files, strict=True)
         )
 
-    def finished(self) -> dict[str, TaskResult]:
+    def finished(self, streams: Collection[str] | None = None) -> dict[str, TaskResult]:
         """Return the results of finished tasks by stream name; those of other runs are left out.
 
         Only the sizes of files are checked: a run that resumes another one calls `take_up` first.
+
+        Args:
+            streams: The names of the streams that are asked for; None: all.
         """
         names, found = set(self._names()), {}
-        for result in self._valid(filter(_is_entry, names)):
+        wanted = filter(_is_entry, names) if streams is None else names & {name + SUFFIX for name in streams}
+        for result in self._valid(wanted):
             stored = self._found(result.stored, names)
             quarantine = self._found(result.quarantine, names) if result.quarantine is not None else None
             if stored is not None and (quarantine is None) is (result.quarantine is None):
                 found[result.stored.name] = attrs.evolve(result, stored=stored, quarantine=quarantine)
         return found
-
-    def results_of(self, names: Iterable[str]) -> list[TaskResult]:
-        """Return the results of those of the named streams that are finished; their files are not checked."""
-        there = set(self.folder.names())
-        return list(self._valid(name + SUFFIX for name in names if name + SUFFIX in there))
 
     def _valid(self, entries: Iterable[str]) -> Iterator[TaskResult]:
         return (result for result in map(self._read, entries) if isinstance(result, TaskResult))

@@ -20,21 +20,23 @@ from ..formats.flink.state_kinds import keyed_kind
 from ..publication.lineage import StateCount
 from ..publication.publish import stream_name
 from ..publication.sink import StreamSink
+from ..runner import BATCH_BYTES
 from ..transcode.frames import add_keys
 from .block_rewriter import Tally
 from .key_writer import KeyWriter
 from .merging import Merger
 from .quarantine import Quarantine
-from .shuffle_batches import BATCH_BYTES, BEGIN, entries_of
+from .shuffle_batches import BEGIN, entries_of
 from .tasks import TaskResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ...compat.plan import OperatorPlan, StatePlan
+    from ..runner import ShuffleBatch
     from ..storage.files import Folder
     from .rekey_task import RekeyTask
-    from .shuffle_batches import SentEntry, ShuffleBatch
+    from .shuffle_batches import SentEntry
 
 
 def write_batches(task: RekeyTask, batches: Iterable[ShuffleBatch], target: Folder) -> TaskResult:

@@ -16,7 +16,7 @@ from ...serializers.errors import located
 from ..formats.flink.database_files import databases_released
 from ..formats.flink.missing_files import require_files
 from ..formats.flink.unchanged import SourceFiles
-from ..progress import Progress
+from ..progress import Progress, Stopwatch
 from ..publication.publish import (
     Destination,
     IfTargetExists,
@@ -29,16 +29,16 @@ from ..publication.publish import (
 from ..publication.runs import clear_unfinished, files_there, final_name, free_generation, names_of
 from ..publication.source_guard import Read, refuse_by_place
 from ..publication.target_lock import claimed
+from ..runner import InProcess, Runner
 from ..storage.files import Folder
 from .engine import Engine
 from .estimate import estimate
-from .in_process import carry_out_here
 from .journal import SUFFIX
 from .options import MigrationOptions
 from .planning import planned_as, prepare_as_planned
-from .progress import Stopwatch
 from .report import MigrationReport
 from .run import name_of, publish_result, try_out
+from .run_task import works_of
 from .scan import failures_counted
 
 if TYPE_CHECKING:
@@ -54,34 +54,23 @@ if TYPE_CHECKING:
     from .journal import Journal, Redone
     from .plan_file import PlanFile
     from .preparation import Preparation
-    from .tasks import Task, TaskResult
+    from .tasks import TaskResult
 
 NOTHING_PUBLISHED = "Nothing was published: the target has no _metadata. Nothing was written to the source."
 DEFAULTS = MigrationOptions()
 
 
-class TaskRunner(AbstractContextManager[Any], Protocol):
-    """Runs tasks elsewhere than in this process; as a context it is open until the run is published."""
+class TaskRunner(Runner, AbstractContextManager[Any], Protocol):
+    """Runs works elsewhere than in this process; as a context it is open until what they do is published."""
 
     @property
     def cores(self) -> int:
-        """The number of tasks that it runs at a time."""
+        """The number of tasks that it would run at a time, as far as that is known before it is started."""
         ...
 
     @property
     def is_asked(self) -> bool:
         """Whether it is to be used however little there is to do."""
-        ...
-
-    def run(
-        self,
-        tasks: list[Task],
-        source: Folder,
-        journal: Journal,
-        needed: Estimate,
-        tell: Callable[[Progress], None],
-    ) -> list[TaskResult]:
-        """Run tasks, and return their results; each is recorded in the journal as soon as it is there."""
         ...
 
 
@@ -202,10 +191,8 @@ def _run(
     clear_unfinished(claim, _files_of(finished.values(), generation))
     left = [task for task in prepared.tasks if name_of(task) not in finished]
     results = list(finished.values())
-    if needed.engine is Engine.PROCESS or spark is None:
-        results += carry_out_here(left, savepoint.folder, journal, needed.executor, tell)
-    else:
-        results += spark.run(left, savepoint.folder, journal, needed, tell)
+    runner = InProcess() if needed.engine is Engine.PROCESS or spark is None else spark
+    results += runner.run(works_of(left, savepoint.folder, journal), tell)
     tell(Progress("publishing", 0, 1))
     claim.require()
     source.require_unchanged()

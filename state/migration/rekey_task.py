@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ..formats.flink.handles import RelativeFileHandle
+from ..runner import READING_BYTES
 
 if TYPE_CHECKING:
     from ...compat.plan import OperatorPlan
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
 Digests = dict[str, str]
 """The 128-bit XXH3 digests of files, in hexadecimal, by path."""
-READING_BYTES = 64 << 20
-"""The approximate part of a stored stream that one task reads."""
 
 
 @attrs.frozen

@@ -11,7 +11,8 @@ Source: rules ROLE-4, RUN-2, RUN-3, RUN-5, RUN-7.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from itertools import groupby
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import attrs
 
@@ -21,24 +22,27 @@ from ...serializers.errors import MigrationFailed, located
 from ..formats.flink.keyed_readers import open_keyed
 from ..key_groups import subtask_of
 from ..publication.lineage import add_counts
+from ..runner import BATCH_BYTES, ShuffleBatch, Shuffled
 from ..transcode.frames import add_keys
 from .block_rewriter import Tally
 from .key_writer import EntryKeys, KeyWriter
 from .merge_partitions import write_batches
 from .quarantine import Gathered
 from .rekey_task import digest_of
-from .shuffle_batches import BATCH_BYTES, BEGIN, ShuffleBatch, framed
+from .shuffle_batches import BEGIN, framed
 from .stream_rewriter import StreamRewriter, new_state_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from ...compat.plan import OperatorPlan
     from ..formats.flink.handles import KeyedHandle
     from ..formats.flink.keyed_readers import KeyedReader
     from ..publication.lineage import StateCount
+    from ..runner import Conditions
     from ..storage.files import Folder
     from ..transcode.choice import ExecutorName
+    from .journal import Journal
     from .rekey_task import RekeyTask
     from .tasks import TaskResult
 
@@ -47,18 +51,51 @@ HELD_BYTES = 32 << 20
 _BATCH_OVERHEAD = 200
 
 
-def rekeyed_here(
-    tasks: Sequence[RekeyTask], source: Folder, target: Folder, executor: ExecutorName
-) -> list[TaskResult]:
-    """Write streams of one operator without an engine; all their entries are held in memory, and sorted here."""
-    held: list[list[ShuffleBatch]] = [[] for _ in tasks]
-    streams = {task.subtask: stream for stream, task in enumerate(tasks)}
-    for at in range(len(tasks[0].readings)):
-        for batch in read_batches(tasks[0], at, source, streams, executor):
-            held[batch.stream].append(batch)
-    for batches in held:
-        batches.sort(key=lambda batch: (batch.key_group, batch.state_id))
-    return [write_batches(task, batches, target) for task, batches in zip(tasks, held, strict=True)]
+@attrs.frozen
+class Rekeying(Shuffled["RekeyTask", "TaskResult"]):
+    """The streams of operators whose keys are all rewritten; other streams of these operators may exist already.
+
+    Attributes:
+        target: The folder to write to.
+        journal: The journal of the results; None: they are not recorded.
+    """
+
+    target: Folder
+    journal: Journal | None = None
+
+    needs: ClassVar[str] = "rewriting keys"
+
+    def title(self, task: RekeyTask) -> str:
+        return task.title
+
+    def entries(self, result: TaskResult) -> int:
+        return result.entries
+
+    def readings(self) -> list[tuple[int, int]]:
+        firsts: dict[str, int] = {}
+        for at, task in enumerate(self.tasks):
+            firsts.setdefault(task.plan.operator_id, at)
+        return [(at, number) for at in firsts.values() for number in range(len(self.tasks[at].readings))]
+
+    def read(self, at: int, number: int, conditions: Conditions) -> Iterator[ShuffleBatch]:
+        operator_id = self.tasks[at].plan.operator_id
+        streams = {
+            task.subtask: stream for stream, task in enumerate(self.tasks) if task.plan.operator_id == operator_id
+        }
+        return read_batches(self.tasks[at], number, self.source, streams, conditions.executor)
+
+    def write(self, at: int, batches: Iterable[ShuffleBatch], conditions: Conditions) -> TaskResult:
+        result = write_batches(self.tasks[at], batches, self.target)
+        result = attrs.evolve(result, lacks_numba=conditions.lacks_numba)
+        if self.journal is not None:
+            self.journal.record(result)
+        return result
+
+    def apart(self) -> Iterator[Self]:
+        """Yield the works of single operators, each of which is read only once."""
+        tasks = sorted(self.tasks, key=lambda task: task.plan.operator_id)
+        for _, own in groupby(tasks, key=lambda task: task.plan.operator_id):
+            yield attrs.evolve(self, tasks=tuple(own))
 
 
 def read_batches(

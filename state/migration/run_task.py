@@ -1,24 +1,96 @@
-"""The function that runs a task of any kind."""
+"""The work of a migration: the function that runs a task of any kind, and all tasks that need no other."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, ClassVar, assert_never
+
+import attrs
 
 from ...serializers.errors import CorruptSavepoint, located
+from ...serializers.wording import many
 from ..formats.flink.sources import open_stream, require_digest
+from ..progress import count_bytes
 from ..publication.copying import copied_stream
+from ..runner import Conditions, Independent, shuffled_here
 from ..savepoint.stream_proofs import prove_copied
-from ..storage.prefetch import cores
 from ..transcode.choice import choose_executor
 from .rekey_task import RekeyTask
-from .rekeying import rekeyed_here
+from .rekeying import Rekeying
 from .rewrite import rewrite_keyed, rewrite_operator
+from .run import name_of
 from .tasks import CopyTask, KeyedTask, OperatorTask, Task, TaskResult
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from ..formats.flink.sources import ByteSource
+    from ..runner import AnyWork, Take
     from ..storage.files import Folder
     from ..transcode.choice import ExecutorName
+    from .journal import Journal
+
+_BUNDLES_PER_CORE = 2
+_LEAST_BUNDLE_BYTES = 256 << 20
+"""A core is idle for some 40 ms between two bundles, in which it could rewrite 50 MB."""
+
+
+def works_of(tasks: Sequence[Task], source: Folder, journal: Journal) -> list[AnyWork[TaskResult]]:
+    """Return the works that run tasks, and record their results in a journal."""
+    phase = "copying" if all(isinstance(task, CopyTask) for task in tasks) else "migrating"
+    size = sum(task.size_bytes for task in tasks)
+    what = f"{source} to {journal.folder}, {many(len(tasks), 'stream')}, {size:,} bytes to read"
+    rekeyed = tuple(task for task in tasks if isinstance(task, RekeyTask))
+    others = tuple(task for task in tasks if not isinstance(task, RekeyTask))
+    works: list[AnyWork[TaskResult]] = []
+    if others or not rekeyed:
+        works.append(Rewriting(others, source, phase, what, journal))
+    if rekeyed:
+        works.append(Rekeying(rekeyed, source, phase, what, journal.folder, journal))
+    return works
+
+
+@attrs.frozen
+class Rewriting(Independent[Task, TaskResult]):
+    """The tasks of a migration that need no other.
+
+    Attributes:
+        journal: The journal of the results, in the target.
+    """
+
+    journal: Journal
+
+    is_recorded: ClassVar[bool] = True
+    again: ClassVar[str] = "run the same command again: leftover files are removed first"
+    more: ClassVar[str] = "try a higher --parallelism, more memory"
+
+    def title(self, task: Task) -> str:
+        return task.title
+
+    def entries(self, result: TaskResult) -> int:
+        return result.entries
+
+    def perform(self, task: Task, conditions: Conditions, take: Take) -> TaskResult:
+        with count_bytes.heard_by(take):
+            result = perform(
+                task, self.source, self.journal.folder, conditions.executor, is_one_of_many=conditions.is_one_of_many
+            )
+        result = attrs.evolve(result, lacks_numba=conditions.lacks_numba)
+        self.journal.record(result)
+        return result
+
+    def bundles(self, slots: int) -> int:
+        """Return one bundle per slot, or more, so that an early slot gets more work, unless they would be too small.
+
+        The time that user code takes is unknown, so with user code, it is always more than one.
+        """
+        plans = [task.plan for task in self.tasks if isinstance(task, KeyedTask | OperatorTask)]
+        if any(state.calls_users_code for plan in plans for state in plan.states):
+            return slots * _BUNDLES_PER_CORE
+        return slots * min(_BUNDLES_PER_CORE, max(1, self.size_bytes // (slots * _LEAST_BUNDLE_BYTES)))
+
+    def finished(self, indices: Iterable[int]) -> dict[int, TaskResult]:
+        by_name = {name_of(self.tasks[index]): index for index in indices}
+        return {by_name[name]: result for name, result in self.journal.finished(by_name).items()}
 
 
 def perform(
@@ -36,8 +108,7 @@ def perform(
         source: The folder of the savepoint that is read.
         target: The folder to write to.
         executor: The name of the executor of op lists; None to choose it by the size of this task alone.
-        is_one_of_many: Whether every core has enough tasks. Then, as with a single core, a second thread pays only if
-            it waits for a store; else it would take CPU time and memory from other tasks.
+        is_one_of_many: Whether every core has enough tasks, as in `Conditions`.
 
     Raises:
         ValueNotConvertible: A value does not fit its new type; the error has state, key, path and rule.
@@ -46,26 +117,20 @@ def perform(
         StorageFailed: A store failed; the task may be tried again.
     """
     executor = executor or choose_executor(task.size_bytes)
+    conditions = Conditions(executor, is_one_of_many)
+    alone = conditions.is_alone(source, target)
     with located(savepoint=source.place, operator=task.title):
         match task:
             case KeyedTask():
-                alone = _is_alone(source, target, is_one_of_many=is_one_of_many)
                 return rewrite_keyed(task, source, target, executor, alone=alone)
             case RekeyTask():
-                return rekeyed_here([task], source, target, executor)[0]
+                return shuffled_here(Rekeying((task,), source, "", "", target), conditions)[0]
             case OperatorTask():
                 return rewrite_operator(task, source, target, executor)
             case CopyTask():
-                alone = _is_alone(source, target, is_one_of_many=is_one_of_many)
                 return _copy(task, source, target, executor, alone=alone)
             case _:
                 assert_never(task)
-
-
-def _is_alone(source: Folder, target: Folder, *, is_one_of_many: bool) -> bool:
-    """Whether a second thread would only take CPU time from other tasks."""
-    has_no_other_core = is_one_of_many or cores() == 1
-    return has_no_other_core and source.is_local and target.is_local
 
 
 def _copy(task: CopyTask, source: Folder, target: Folder, executor: ExecutorName, *, alone: bool) -> TaskResult:

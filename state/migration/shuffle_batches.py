@@ -14,27 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-BATCH_BYTES = 4 << 20
-"""The size at which a `ShuffleBatch` is sent."""
+    from ..runner import ShuffleBatch
+
 BEGIN = -1
 """A marker instead of a key group: the subtask must be written even if empty; the data may be a reading's counts."""
 _SIZES = struct.Struct(">5i")
-
-
-class ShuffleBatch(NamedTuple):
-    """A batch of entries of one state for the stream that has their new key group.
-
-    Attributes:
-        stream: The number of the new stream.
-        key_group: The new key group, or `BEGIN`.
-        state_id: The index of the state in the new header.
-        data: The entries.
-    """
-
-    stream: int
-    key_group: int
-    state_id: int
-    data: bytes
 
 
 class SentEntry(NamedTuple):

@@ -144,6 +144,11 @@ class TaskResult:
     foreign: int = 0
 
     @property
+    def entries(self) -> int:
+        """The number of entries that were read."""
+        return sum(count.read for count in self.counts)
+
+    @property
     def files(self) -> tuple[StoredBytes, ...]:
         """The files written: the stream, and the quarantine if there is one."""
         return (self.stored,) if self.quarantine is None else (self.stored, self.quarantine)

@@ -1,35 +1,37 @@
 """The tasks of a verification: digests of files, and proofs of streams or of some key groups of a stream.
 
-They run in threads of this process (`proof_threads`) or on Spark, and are pickled for that.
+A runner runs them in threads of this process or on Spark, and they are pickled for that.
 """
 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import attrs
 
 from ...serializers.errors import StateShiftError
+from ...serializers.wording import many
 from ..formats.flink.handles import DatabaseHandle, OperatorStateHandle
 from ..formats.flink.keyed_readers import keyed_reader, open_keyed
 from ..formats.flink.sources import PassedOn, open_stream
 from ..publication.lineage import FileDigest
+from ..runner import Independent
 from .stream_proofs import StreamProof, prove_stored_elements, prove_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator, Sequence
 
     from ..formats.flink.handles import KeyedHandle
     from ..formats.flink.sources import ByteSource
+    from ..runner import Conditions, Take
     from ..storage.files import Folder
     from ..transcode.choice import ExecutorName
     from .reader import SavepointOperator
 
-    Take = Callable[[int], object]
-
 PART_BYTES = 16 << 20
 """The least size of the key groups of a stream that one task proves: each task reads the stream's header."""
+_BUNDLE_BYTES = 64 << 20
 
 
 @attrs.frozen
@@ -37,6 +39,7 @@ class DigestTask:
     """The check of one file's digest; its answer is the problem in words, or "".
 
     Attributes:
+        title: "": it is of no operator.
         name: The name of the file.
         expected: The digest that it should have.
     """
@@ -44,13 +47,15 @@ class DigestTask:
     name: str
     expected: FileDigest
 
+    title: ClassVar[str] = ""
+
     @property
     def size_bytes(self) -> int:
         """The number of bytes to read."""
         return self.expected.size
 
     def answer(self, folder: Folder, executor: ExecutorName, take: Take, *, alone: bool) -> str:
-        """Return the problem; arguments as in `run_task`.
+        """Return the problem; arguments as in `StreamTask.answer`.
 
         Raises:
             StateShiftError: The file cannot be read.
@@ -97,7 +102,13 @@ class StreamTask:
         return size * len(self.key_groups) // max(len(self.handle.key_groups), 1)
 
     def answer(self, folder: Folder, executor: ExecutorName, take: Take, *, alone: bool) -> StreamProof:
-        """Return the proof; arguments as in `run_task`.
+        """Return the proof.
+
+        Args:
+            folder: The savepoint.
+            executor: The executor of the checks.
+            take: Called with the number of bytes that were read, again and again.
+            alone: Whether to read in this thread, instead of in a second one.
 
         Raises:
             StateShiftError: As `prove_stream` and `prove_stored_elements`.
@@ -133,20 +144,27 @@ Answer = StreamProof | str | StateShiftError
 """A task's answer, or the reason why there is none."""
 
 
-def run_task(task: ProofTask, folder: Folder, executor: ExecutorName, take: Take, *, alone: bool) -> Answer:
-    """Return the answer of a task.
+@attrs.frozen
+class Proofs(Independent[ProofTask, Answer]):
+    """The tasks of a phase of a verification; one that fails has its error as its answer."""
 
-    Args:
-        task: The task.
-        folder: The savepoint.
-        executor: The executor of the checks.
-        take: Called with the number of bytes that were read, again and again.
-        alone: Whether to read in this thread, instead of in a second one.
-    """
-    try:
-        return task.answer(folder, executor, take, alone=alone)
-    except StateShiftError as error:
-        return error
+    keeps_failures: ClassVar[bool] = True
+    again: ClassVar[str] = "verify again; nothing was written"
+
+    @classmethod
+    def of(cls, phase: str, tasks: Sequence[ProofTask], folder: Folder) -> Self:
+        """Return the work of a phase."""
+        return cls(tuple(tasks), folder, phase, f"verifying {folder}, {phase}, {many(len(tasks), 'task')}")
+
+    def title(self, task: ProofTask) -> str:
+        return task.title
+
+    def perform(self, task: ProofTask, conditions: Conditions, take: Take) -> Answer:
+        return task.answer(self.source, conditions.executor, take, alone=conditions.is_alone(self.source))
+
+    def bundles(self, slots: int) -> int:
+        """Return more bundles for more state: only finished bundles are reported as progress."""
+        return max(slots, self.size_bytes // _BUNDLE_BYTES)
 
 
 def stream_tasks(operator: SavepointOperator, part_bytes: int, *, framing_only: bool) -> Iterator[StreamTask]:

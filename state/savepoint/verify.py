@@ -20,12 +20,12 @@ from ..formats.flink.handles import InlineHandle, RelativeFileHandle
 from ..formats.flink.metadata import METADATA
 from ..formats.flink.missing_files import require_files
 from ..publication.lineage import LINEAGE
+from ..runner import InProcess
 from ..storage.prefetch import cores
 from .carried import COORDINATOR, RAW_KEYED
 from .entry_checks import Misfits
 from .heap_timers import unmarked_timers
-from .proof_tasks import PART_BYTES, DigestTask, stream_handles, stream_tasks
-from .proof_threads import run_in_threads
+from .proof_tasks import PART_BYTES, DigestTask, Proofs, stream_handles, stream_tasks
 from .reader import Savepoint, open_savepoint
 from .states import require_own_key_groups
 from .stream_proofs import StreamProof
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
     from ..formats.flink.handles import StreamHandle
     from ..progress import Progress
-    from ..storage.files import Folder
+    from ..runner import Runner
     from .proof_tasks import Answer, ProofTask, StreamTask
     from .reader import SavepointOperator
 
-    Run = Callable[[str, Sequence[ProofTask], Folder, Callable[[Progress], None]], list[Answer]]
-    """Runs the tasks of a phase, and returns their answers in order; see `proof_threads.run_in_threads`."""
+    Run = Callable[[str, Sequence[ProofTask]], list[Answer]]
+    """Runs the tasks of a phase."""
 
 _Entries = dict[tuple[str, str, str], int]
 """The number of entries found, by operator id, `StateKind.scope` and state."""
@@ -107,8 +107,7 @@ def verify(
     *,
     trust_digests: bool = False,
     progress: Callable[[Progress], None] = lambda _: None,
-    run: Run = run_in_threads,
-    slots: int = 0,
+    runner: Runner | None = None,
 ) -> VerifyReport:
     """Return a report of the checks of a savepoint.
 
@@ -117,8 +116,7 @@ def verify(
         trust_digests: Whether to trust digests: if all files of an operator have the right digest, its entries are
             found and counted, but keys and values are not read.
         progress: Called with the progress, by several threads, one at a time.
-        run: What runs the tasks: by default the threads of this process.
-        slots: How many tasks it runs at a time; 0: as many as this machine has cores.
+        runner: Runs the tasks; None: as many threads of this process as there are cores.
 
     Raises:
         SavepointNotFound, CorruptSavepoint, UntrustedPlace, UnsupportedFormat: `open_savepoint` refuses the given
@@ -129,18 +127,24 @@ def verify(
     """
     if not isinstance(savepoint, Savepoint):
         savepoint = open_savepoint(savepoint)
+    folder, by = savepoint.folder, runner or InProcess(cores())
+
+    def run(phase: str, tasks: Sequence[ProofTask]) -> list[Answer]:
+        return by.run([Proofs.of(phase, tasks, folder)], progress)
+
     checks = [Check("structure", Outcome.OK, _summary(savepoint), METADATA), *_of_query(savepoint)]
     entries: _Entries = {}
     damaged = set[str]()
     files = savepoint.lineage.files if savepoint.lineage is not None else {}
-    answers = run("digests", [DigestTask(*file) for file in files.items()], savepoint.folder, progress)
+    answers = run("digests", [DigestTask(*file) for file in files.items()])
     problems = {name: _problem(answer) for name, answer in zip(files, answers, strict=True) if answer}
     checks += _digests(savepoint, problems)
     trusted = files.keys() - problems.keys() if trust_digests else set[str]()
     headers = [_guarded("structure", one, partial(_header_checks, one)) for one in savepoint.operators]
     found = list(zip(savepoint.operators, headers, strict=True))
     sound = [operator for operator, of_header in found if not _has_failed(of_header)]
-    proofs = iter(_proofs(savepoint.folder, _trusting(sound, trusted), run, slots or cores(), progress))
+    size = sum(operator.size_bytes for operator in sound)
+    proofs = iter(_proofs(_trusting(sound, trusted), run, size // (_PARTS_PER_SLOT * by.slots(size, progress))))
     for operator, of_operator in found:
         raw: list[Check] = []
         if not _has_failed(of_operator):
@@ -182,18 +186,11 @@ class _OperatorProof:
         return parts
 
 
-def _proofs(
-    folder: Folder,
-    operators: Iterable[tuple[SavepointOperator, bool]],
-    run: Run,
-    slots: int,
-    tell: Callable[[Progress], None],
-) -> Iterator[_OperatorProof]:
+def _proofs(operators: Iterable[tuple[SavepointOperator, bool]], run: Run, part_bytes: int) -> Iterator[_OperatorProof]:
     """Run the proofs of operators, each given with whether only its framing is checked."""
-    given = list(operators)
-    part = max(PART_BYTES, sum(operator.size_bytes for operator, _ in given) // (_PARTS_PER_SLOT * slots))
-    planned = [(*one, tuple(stream_tasks(one[0], part, framing_only=one[1]))) for one in given]
-    answers = iter(run("streams", [task for *_, tasks in planned for task in tasks], folder, tell))
+    part = max(PART_BYTES, part_bytes)
+    planned = [(*one, tuple(stream_tasks(one[0], part, framing_only=one[1]))) for one in operators]
+    answers = iter(run("streams", [task for *_, tasks in planned for task in tasks]))
     for operator, framing_only, tasks in planned:
         yield _OperatorProof(operator, framing_only, tasks, tuple(islice(answers, len(tasks))))
 

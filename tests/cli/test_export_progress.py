@@ -25,7 +25,7 @@ def savepoint(tmp_path):
 @pytest.fixture
 def often(monkeypatch):
     monkeypatch.setattr(shown, "_LOG_EVERY_S", 0.0)
-    monkeypatch.setattr(progress, "_TOLD_EACH_BYTES", 100_000)
+    monkeypatch.setattr(progress, "_TOLD_EACH_S", 0.0)
 
 
 def lines_of(ran):

@@ -245,7 +245,7 @@ def journal(data: bytes) -> None:
         folder.write("x" + SUFFIX, data)
         folder.write("x.attempt-1", b"abc")
         entries = Journal(folder, _RUN)
-        for name, result in (entries.finished() | {one.stored.name: one for one in entries.results_of(["x"])}).items():
+        for name, result in (entries.finished() | entries.finished(["x"])).items():
             assert (name, result.stored.name) == ("x", "x")
             assert all(isinstance(number, int) for number in (result.stored.size, *result.offsets))
             assert sum(int(count.keys or "0", 16) for count in result.counts) >= 0

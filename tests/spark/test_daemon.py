@@ -91,7 +91,7 @@ daemon.prefer_installed()
 daemon.load()
 loaded = set(sys.modules)
 import pyspark.worker
-from stateshift.spark.migration_tasks import carry_out
+from stateshift.spark.runner import SparkRunner
 print(sorted(set(sys.modules) - loaded), sorted(path for path in sys.path_importer_cache if path.endswith(".zip")))
 """
 

@@ -23,13 +23,13 @@ from stateshift import (
     verify,
 )
 from stateshift.serializers.registry import Additions
-from stateshift.spark import sessions as session
+from stateshift.spark import runner
 from stateshift.spark import verify as verify_on_spark
-from stateshift.spark import verify as verifying_on_spark
+from stateshift.spark.runner import Bundles
 from stateshift.spark.worker import Settings
 from stateshift.state.publication.lineage import LINEAGE, FileDigest
 from stateshift.state.savepoint import verify as verifying
-from stateshift.state.savepoint.proof_tasks import DigestTask
+from stateshift.state.savepoint.proof_tasks import DigestTask, Proofs
 from stateshift.state.savepoint.verify import Outcome
 from stateshift.state.savepoint.verify import verify as verify_here
 from stateshift.state.storage.files import Folder
@@ -218,9 +218,8 @@ class _Failing(Folder):
 
 
 def test_a_failure_of_a_store_is_raised_for_spark_while_another_attempt_is_left(monkeypatch):
-    work = verifying_on_spark._Work(
-        (DigestTask("f", FileDigest(1, "00")),), _Failing("/sp"), Settings(Additions(), redacted=False, attempts=2), 1
-    )
+    proofs = Proofs.of("digests", [DigestTask("f", FileDigest(1, "00"))], _Failing("/sp"))
+    work = Bundles(proofs, Settings(Additions(), redacted=False, attempts=2), 1, are_even=True)
     monkeypatch.setattr(Settings, "begin", lambda _: None)
     attempt = 0
     monkeypatch.setattr(TaskContext, "get", lambda: SimpleNamespace(attemptNumber=lambda: attempt))
@@ -239,7 +238,7 @@ def test_without_spark_this_process_proves_all(pickled, monkeypatch):
     def missing(*_):
         raise LibraryNotFound("a Spark session needs pyspark, which is not installed")
 
-    monkeypatch.setattr(session, "own_driver", missing)
+    monkeypatch.setattr(runner, "own_driver", missing)
 
     assert ["digests", "starting Spark", "streams"] == phases_of(pickled)
     with pytest.raises(LibraryNotFound):

@@ -8,9 +8,10 @@ import pytest
 
 from stateshift import Int32, Job, MigrationOptions, Operator, Savepoint, SavepointWriter, ValueStateDescriptor
 from stateshift.serializers.registry import Additions
-from stateshift.spark import migration_tasks as scheduling
+from stateshift.spark.runner import Bundles
 from stateshift.spark.worker import Settings
 from stateshift.state.migration.preparation import prepare
+from stateshift.state.migration.run_task import works_of
 from stateshift.state.storage.files import Folder
 from stateshift.state.transcode import choice
 
@@ -35,16 +36,10 @@ def test_a_worker_that_lacks_numba_for_much_state_says_so(tmp_path, monkeypatch,
         Folder.at(tmp_path / "new"),
     )
     target.create()
-    work = scheduling._Work(
-        tuple(ready.tasks),
-        ready.savepoint.folder,
-        ready.journal(target),
-        Settings(Additions(), redacted=False, attempts=1),
-        are_even=False,
-        share_bytes=share,
-    )
+    (work,) = works_of(ready.tasks, ready.savepoint.folder, ready.journal(target))
+    bundles = Bundles(work, Settings(Additions(), redacted=False, attempts=1), share, are_even=False)
 
-    (result,) = map(pickle.loads, work([[0]]))
+    ((_, result),) = map(pickle.loads, bundles([[0]]))
 
     assert told is result.lacks_numba
     assert told is ready.journal(target).finished()[result.stored.name].lacks_numba

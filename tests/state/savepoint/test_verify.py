@@ -31,11 +31,12 @@ from stateshift.state.formats.flink.keyed_stream import KeyedStreamReader, write
 from stateshift.state.formats.flink.metadata import read_metadata, write_metadata
 from stateshift.state.formats.flink.sources import InlineBytes, open_stream
 from stateshift.state.publication.lineage import LINEAGE
+from stateshift.state.runner import InProcess
 from stateshift.state.savepoint import verify as verifying
-from stateshift.state.savepoint.proof_tasks import stream_handles, stream_tasks
-from stateshift.state.savepoint.proof_threads import run_in_threads
+from stateshift.state.savepoint.proof_tasks import Proofs, stream_handles, stream_tasks
 from stateshift.state.savepoint.verify import Outcome, verify
 from stateshift.state.storage.files import Folder
+from stateshift.state.storage.prefetch import cores
 
 STORED = Path(__file__).parents[2] / "fixtures" / "stored-data" / "0.1" / "accounts" / "migrated"
 JOB = Job(
@@ -79,13 +80,14 @@ def failed(folder):
 def test_a_store_that_refuses_is_an_error_and_no_damage(written, phase):
     """Nothing is known then: a failed check would blame the savepoint."""
 
-    def run(asked, tasks, folder, tell):
-        if asked == phase:
-            return [StorageFailed("the store rejects the credentials") for _ in tasks]
-        return run_in_threads(asked, tasks, folder, tell)
+    class Refused(InProcess):
+        def run(self, works, tell):
+            if works[0].phase == phase:
+                return [StorageFailed("the store rejects the credentials") for _ in works[0].tasks]
+            return super().run(works, tell)
 
     with pytest.raises(StorageFailed, match="the store rejects the credentials"):
-        verify(Savepoint.open(written), run=run)
+        verify(Savepoint.open(written), runner=Refused())
 
 
 def test_a_quarantine_that_cannot_be_read_is_an_error_too(tmp_path):
@@ -94,11 +96,12 @@ def test_a_quarantine_that_cannot_be_read_is_an_error_too(tmp_path):
     quarantine.unlink()
     quarantine.mkdir()
 
-    def run(phase, tasks, folder, tell):
-        return [""] * len(tasks) if phase == "digests" else run_in_threads(phase, tasks, folder, tell)
+    class Trusting(InProcess):
+        def run(self, works, tell):
+            return [""] * len(works[0].tasks) if works[0].phase == "digests" else super().run(works, tell)
 
     with pytest.raises(StorageFailed, match="it is a folder, not a regular file"):
-        verify(Savepoint.open(stored), run=run)
+        verify(Savepoint.open(stored), runner=Trusting())
 
 
 def edit(folder, change, *, with_digests=False):
@@ -209,7 +212,7 @@ def test_threads_that_are_left_do_no_more(tmp_path):
 
     assert 64 == len(tasks)
     with pytest.raises(Stopped):
-        run_in_threads("streams", tasks, opened.folder, stop_once)
+        InProcess(cores()).run([Proofs.of("streams", tasks, opened.folder)], stop_once)
     assert told[-1].done < 32
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("ThreadPool")]
 

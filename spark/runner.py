@@ -1,0 +1,378 @@
+"""Runs works on Spark, which only schedules and sorts; what a work is, and a runner, says `state/runner.py`.
+
+    Independent     tasks -> bundles, each of which is one task of Spark -> answers
+    Shuffled        readings -> mapInArrow -> batches -> a partition a stream, sorted by key group and state
+                    -> mapInArrow -> results
+
+A `ShuffleBatch` holds many entries; only these batches pass through the JVM, where Spark sorts them, on disk if needed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from contextlib import ExitStack, suppress
+from itertools import chain, groupby
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+
+import attrs
+import pyarrow as pa
+
+from ..serializers.errors import StateShiftError
+from ..state.progress import Progress, ProgressMeter
+from ..state.runner import BATCH_BYTES, READING_BYTES, Conditions, ShuffleBatch, Shuffled, are_even
+from ..state.transcode.choice import ExecutorName, choose_executor
+from .connect import SLOTS, collect_answers, is_connect, refuse_connect
+from .counters import counted
+from .frames import partitioned_by
+from .interrupts import interrupts_kept
+from .jobs import failure_of_engine, run_in_group, run_watched, tasks_of
+from .sessions import DEFAULT_MASTER, FORKS_LOADED, JAVA_SCHEDULES, own_driver, with_sql
+from .user_modules import shipped
+from .worker import RESULT, Settings, attempt_number, dumped, in_rows, loaded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from ..state.runner import AnyWork, Independent, Sized, Tell
+    from .sessions import Driver
+
+R = TypeVar("R")
+_COLUMNS = "stream int, key_group int, state int, data binary"
+_SCHEMA = pa.schema([("stream", pa.int32()), ("key_group", pa.int32()), ("state", pa.int32()), ("data", pa.binary())])
+_SHUFFLES_PER_CORE = 2
+_LOCAL_LOOK_S = 0.5
+_REMOTE_LOOK_S = 5.0
+
+
+@attrs.define
+class SparkRunner:
+    """Runs works in a session that is given, or in one that ends with the `with` block.
+
+    Attributes:
+        session: The session to use.
+        master: The master of Spark.
+        py_files: Files for the workers.
+    """
+
+    session: SparkSession | None
+    master: str | None
+    py_files: tuple[str | Path, ...]
+    _driver: Driver | None = attrs.field(default=None, init=False)
+    _until_end: ExitStack = attrs.field(factory=ExitStack, init=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._until_end.close()
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether a session, a master or files for workers were given."""
+        return self.session is not None or self.master is not None or bool(self.py_files)
+
+    @property
+    def cores(self) -> int:
+        """The number of tasks that run at a time; for a cluster not yet contacted, the number of local cores."""
+        if self.session is not None and not is_connect(self.session):
+            return int(self.session.sparkContext.defaultParallelism)
+        master = self.master or DEFAULT_MASTER
+        given = re.match(r"local\[(\d+)", master)
+        return int(given[1]) if given else 1 if master == "local" else os.cpu_count() or 1
+
+    def started(self, size_bytes: int, tell: Tell, *, shuffles: bool = False) -> Driver:
+        """Return the driver, and start it if it does not run; if machine code does the work, workers fork with it.
+
+        Args:
+            size_bytes: About how many bytes the work has.
+            tell: Called with the progress.
+            shuffles: Whether Java does more than scheduling.
+        """
+        if self._driver is None:
+            tell(Progress("starting Spark", 0, 1))
+            executor = choose_executor(size_bytes // max(self.cores, 1), compiles=True)
+            forked = FORKS_LOADED if executor is ExecutorName.NUMBA else {}
+            own = own_driver(self.master or DEFAULT_MASTER, forked | ({} if shuffles else JAVA_SCHEDULES))
+            self._driver = self.session or self._until_end.enter_context(own)
+        return self._driver
+
+    def slots(self, size_bytes: int, tell: Tell) -> int:
+        """Return the number of tasks that the session runs at a time."""
+        return _slots_of(self.started(size_bytes, tell))
+
+    def run(self, works: Sequence[AnyWork[R]], tell: Tell) -> list[R]:
+        """Run works; see `Runner`.
+
+        Raises:
+            MigrationFailed: Spark gave up: a worker died more often than the master allows.
+        """
+        results: list[R] = []
+        with interrupts_kept():
+            size, shuffles = sum(work.size_bytes for work in works), any(isinstance(work, Shuffled) for work in works)
+            spark = self.started(size, tell, shuffles=shuffles)
+            for work in works:
+                if isinstance(work, Shuffled):
+                    results += _run_shuffled(spark, work, tell, self.py_files)
+                else:
+                    results += _run_bundles(spark, work, tell, self.py_files)
+        return results
+
+
+def _slots_of(spark: Driver) -> int:
+    return SLOTS if is_connect(spark) else int(spark.sparkContext.defaultParallelism)
+
+
+def bundled(tasks: Sequence[Sized], slots: int) -> list[list[int]]:
+    """Distribute tasks, the largest first, to one bundle per slot: few large bundles cost Spark the least."""
+    bundles: list[list[int]] = [[] for _ in range(min(slots, len(tasks)))]
+    sizes = [0] * len(bundles)
+    for index in sorted(range(len(tasks)), key=lambda index: -tasks[index].size_bytes):
+        smallest = sizes.index(min(sizes))
+        bundles[smallest].append(index)
+        sizes[smallest] += tasks[index].size_bytes + 1
+    return bundles
+
+
+def _run_bundles(spark: Driver, work: Independent[Any, R], tell: Tell, py_files: tuple[str | Path, ...]) -> list[R]:
+    if not work.tasks:
+        tell(Progress(work.phase, 0, 0))
+        return []
+    slots, settings = _slots_of(spark), Settings.of(spark)
+    bundles = bundled(work.tasks, work.bundles(slots))
+    titles = [" or ".join(sorted({work.title(work.tasks[index]) for index in bundle} - {""})) for bundle in bundles]
+    meter = BundleMeter(work, len(bundles), tell if is_connect(spark) else counted(spark.sparkContext, tell))
+
+    def told(error: Exception) -> Exception:
+        settings.refuse_failures()
+        return failure_of_engine(error, work.again, work.more, titles, savepoint=work.source.place)
+
+    def look(ended: int) -> None:
+        settings.refuse_failures()
+        meter.look(ended)
+
+    there = Bundles(work, settings, work.size_bytes // slots, are_even=are_even(work.tasks, slots))
+    with shipped(spark, there, py_files):
+        found = _answers(spark, there, bundles, look, told)
+    settings.refuse_failures()
+    answers: dict[int, R] = {}
+    for answer in map(loaded, found):
+        if isinstance(answer, StateShiftError):
+            raise answer
+        answers[answer[0]] = answer[1]
+    meter.end(answers)
+    return [answers[index] for index in range(len(work.tasks))]
+
+
+def _answers(
+    spark: Driver,
+    there: Bundles,
+    bundles: list[list[int]],
+    look: Callable[[int], None],
+    told: Callable[[Exception], Exception],
+) -> list[bytes]:
+    """Run bundles, and return all answers; Spark Connect does not report how many bundles have ended."""
+    if not is_connect(spark):
+        context = spark.sparkContext
+        return run_in_group(
+            context,
+            lambda: context.parallelize(bundles, len(bundles)).mapPartitions(there).collect(),
+            lambda group: look(tasks_of(context, group)[0]),
+            f"stateshift: {there.work.what}",
+            told,
+            savepoint=there.work.source.place,
+        )
+    try:
+        return collect_answers(spark, there, bundles, lambda: look(0))
+    except Exception as error:
+        failure = told(error)
+        if failure is error:
+            raise
+        raise failure from error
+
+
+class BundleMeter(Generic[R]):
+    """Reports the progress of bundles: by what is recorded, else by how many have ended, which are about equal.
+
+    Args:
+        work: The work.
+        bundles: The number of bundles.
+        tell: Called with the progress.
+    """
+
+    def __init__(self, work: Independent[Any, R], bundles: int, tell: Tell) -> None:
+        self._work, self._bundles = work, bundles
+        parts = len(work.tasks) if work.is_recorded else bundles
+        self._meter = ProgressMeter(tell, work.phase, parts, work.size_bytes)
+        self._every_s = _LOCAL_LOOK_S if work.source.is_local else _REMOTE_LOOK_S
+        self._left, self._looked = set(range(len(work.tasks))), time.monotonic()
+        self._meter.tell_now()
+
+    def look(self, ended: int) -> None:
+        """Report the progress, if the last look into the records was some time ago; so many bundles have ended."""
+        if not self._work.is_recorded:
+            new = ended - self._meter.done
+            self._meter.add(self._work.size_bytes * new // self._bundles, parts=new)
+        elif time.monotonic() - self._looked >= self._every_s:
+            with suppress(StateShiftError):  # the store does not answer; the workers will raise
+                self._count(self._work.finished(self._left))
+            self._looked = time.monotonic()
+
+    def end(self, results: Mapping[int, R]) -> None:
+        """Report that all is done, with these results."""
+        if self._work.is_recorded:
+            self._count(results)
+        else:
+            self.look(self._bundles)
+
+    def _count(self, results: Mapping[int, R]) -> None:
+        new = [index for index in results if index in self._left]
+        self._left.difference_update(new)
+        size = sum(self._work.tasks[index].size_bytes for index in new)
+        self._meter.add(size, parts=len(new), entries=sum(self._work.entries(results[index]) for index in new))
+
+
+@attrs.frozen
+class Bundles:
+    """Runs bundles of tasks in a worker.
+
+    Attributes:
+        work: The work.
+        settings: The settings of the driver.
+        share_bytes: About how many bytes a slot processes.
+        are_even: Whether all slots finish almost together.
+    """
+
+    work: Independent[Any, Any]
+    settings: Settings
+    share_bytes: int
+    are_even: bool
+
+    def __call__(self, bundles: Iterable[list[int]]) -> Iterator[bytes]:
+        """Yield the number of each task with its answer.
+
+        A failure is raised if a retry may succeed, so that Spark retries; otherwise it is reported with all its facts,
+        and ends the bundle, unless it is the answer of its task.
+        """
+        self.settings.begin()
+        work, indices = self.work, list(chain.from_iterable(bundles))
+        conditions = Conditions.of(self.share_bytes, is_one_of_many=self.are_even)
+        finished = self._finished_before(indices)
+        for index in indices:
+            task = work.tasks[index]
+            try:
+                answer = finished[index] if index in finished else work.perform(task, conditions, lambda _: None)
+            except Exception as error:  # noqa: BLE001 - any error of user code is reported
+                answer = self.settings.failure_of(error, work.title(task))
+                if answer is not error or not work.keeps_failures:
+                    yield from self.settings.reported(answer)
+                    return
+            yield dumped((index, answer))
+
+    def _finished_before(self, indices: list[int]) -> Mapping[int, Any]:
+        """Return the tasks that earlier attempts at this bundle finished; a bundle may be a large part of a run."""
+        if self.work.is_recorded and attempt_number():
+            with suppress(StateShiftError, OSError):  # a failing store makes the work itself fail, which is then redone
+                return self.work.finished(indices)
+        return {}
+
+
+def _run_shuffled(spark: Driver, work: Shuffled[Any, R], tell: Tell, py_files: tuple[str | Path, ...]) -> list[R]:
+    session = with_sql(spark)
+    refuse_connect(session, work.needs)
+    slots, settings = session.sparkContext.defaultParallelism, Settings.of(session)
+    there = _Stages(work, tuple(work.readings()), settings, work.size_bytes // slots)
+    with shipped(session, attrs.evolve(there, settings=attrs.evolve(settings, failures=None)), py_files):
+        count, most = len(there.readings), max(slots * _SHUFFLES_PER_CORE, work.size_bytes // READING_BYTES)
+        batches = session.range(0, count, 1, min(count, most)).mapInArrow(there.read, _COLUMNS)
+        together = partitioned_by(batches, len(work.tasks), batches["stream"])
+        ordered = together.sortWithinPartitions("stream", "key_group", "state")
+        results = ordered.mapInArrow(there.write, RESULT)
+        rows = collected(results, settings, work.phase, tell, f"stateshift: {work.what}")
+    return [loaded(row.result) for row in rows]
+
+
+def collected(frame: DataFrame, settings: Settings, phase: str, tell: Tell, description: str) -> list[Any]:
+    """Return the rows of a DataFrame that workers compute; what a worker reports as its failure is raised at once.
+
+    Args:
+        frame: The rows.
+        settings: The settings that the workers have.
+        phase: The name of the phase, for the progress.
+        tell: Called with the progress: the tasks of Spark.
+        description: The description of the jobs on Spark's pages.
+
+    Raises:
+        StateShiftError: A worker failed; it is the worker's error, with all its facts.
+        MigrationFailed: Spark gave up.
+    """
+
+    def watched(step: Progress) -> None:
+        settings.refuse_failures()
+        tell(step)
+
+    rows = run_watched(frame.sparkSession.sparkContext, frame.collect, phase, watched, description)
+    settings.refuse_failures()
+    return rows
+
+
+@attrs.frozen
+class _Stages:
+    """Reads and writes on the two sides of a shuffle, in a worker."""
+
+    work: Shuffled[Any, Any]
+    readings: tuple[tuple[int, int], ...]
+    settings: Settings
+    share_bytes: int
+
+    def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the packed entries of readings, given by their numbers."""
+        for number in (number for batch in batches for number in batch.column(0).to_pylist()):
+            at, reading = self.readings[number]
+            yield from self.settings.guarded(self._read(at, reading), self._title(at))
+
+    def _read(self, at: int, reading: int) -> Iterator[pa.RecordBatch]:
+        yield from _in_arrow(self.work.read(at, reading, self._conditions()))
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write the streams of the packed entries, and yield the result of each."""
+        for stream, own in groupby(_from_arrow(batches), key=lambda batch: batch.stream):
+            yield from self.settings.guarded(self._written(stream, own), self._title(stream))
+
+    def _written(self, stream: int, batches: Iterable[ShuffleBatch]) -> Iterator[pa.RecordBatch]:
+        yield from in_rows([self.work.write(stream, batches, self._conditions())])
+
+    def _title(self, at: int) -> str:
+        return self.work.title(self.work.tasks[at])
+
+    def _conditions(self) -> Conditions:
+        return Conditions.of(self.share_bytes, is_one_of_many=True)
+
+
+def _in_arrow(shuffled: Iterable[ShuffleBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield Arrow batches of moderate size."""
+    held: list[ShuffleBatch] = []
+    size = 0
+    for one in shuffled:
+        held.append(one)
+        size += len(one.data)
+        if size >= BATCH_BYTES:
+            yield _arrow_batch(held)
+            held, size = [], 0
+    if held:
+        yield _arrow_batch(held)
+
+
+def _arrow_batch(shuffled: list[ShuffleBatch]) -> pa.RecordBatch:
+    columns = zip(zip(*shuffled, strict=True), _SCHEMA, strict=True)
+    return pa.RecordBatch.from_arrays([pa.array(column, field.type) for column, field in columns], schema=_SCHEMA)
+
+
+def _from_arrow(batches: Iterable[pa.RecordBatch]) -> Iterator[ShuffleBatch]:
+    for batch in batches:
+        for at in range(batch.num_rows):
+            yield ShuffleBatch(*(column[at].as_py() for column in batch.columns))
