@@ -2,18 +2,31 @@
 
     bootstrap("s3://bucket/first", job, [StateSource("accounts", "account", totals, key_by="person")])
 
-This is the public module, which can be imported without pyspark. The implementation is in `bootstrap_run`.
+This module can be imported without pyspark. What Spark does is in `bootstrap_run`.
 """
 
 from __future__ import annotations
 
+import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from ..compat.targets import Target
-from ..state.columnar.bootstrap import StateColumns
-from .sessions import DEFAULT_MASTER, require_libraries
+from ..serializers.errors import DeclarationError
+from ..state.columnar.bootstrap import BootstrapReport, StateColumns
+from ..state.columnar.new_savepoint import NewSavepoint, check_position, report_states, unknown_to_flink
+from ..state.job import Job, key_groups_of
+from ..state.key_groups import key_group_range
+from ..state.publication.publish import Destination, all_or_nothing, check_target
+from ..state.publication.runs import names_of
+from ..state.savepoint.new_streams import check_job
+from ..state.storage.files import Folder
+from .connect import refuse_connect
+from .frames import arrow_schema
+from .interrupts import interrupts_kept
+from .sessions import DEFAULT_MASTER, own_session, require_libraries
 
 if TYPE_CHECKING:
     import os
@@ -22,8 +35,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from ..state.columnar.bootstrap import BootstrapReport
-    from ..state.job import Job
     from ..state.progress import Progress
 
 
@@ -85,18 +96,67 @@ def bootstrap(
         MigrationFailed: The written data differs from the encoded data, or the engine failed.
     """
     require_libraries("bootstrap", "pyspark", "numpy")
-    from .bootstrap_run import write_from_rows
+    from ..state.columnar.row_sources import resolve
+    from .bootstrap_run import BootstrapRun
 
-    return write_from_rows(
-        target,
-        job,
-        sources,
-        session=session,
-        master=master,
-        py_files=py_files,
-        max_parallelism=max_parallelism,
-        parallelism=parallelism,
+    started = time.monotonic()
+    if not isinstance(job, Job):
+        raise DeclarationError(f"the job is a {type(job).__name__}, not a Job", advice="pass the Job itself")
+    folder = Folder.at(target)
+    key_groups = key_groups_of(job, max_parallelism)
+    key_group_range(0, parallelism or 1, key_groups)
+    check_position(position)
+    check_job(job, restore_target)
+    check_target(folder)
+    with ExitStack() as until_published:
+        if session is not None:
+            refuse_connect(session, "making a savepoint from rows")
+        given = _given(sources, lambda: session or until_published.enter_context(own_session(master)))
+        resolved = resolve(job, [(source, arrow_schema(source.data.schema)) for source in given])
+        names = names_of(operator.id for operator in job.operators)
+        claim = until_published.enter_context(all_or_nothing(Destination(folder, names)))
+        folder = claim.folder
+        new = NewSavepoint(job, resolved, key_groups, parallelism, restore_target, position)
+        run = BootstrapRun(new, folder, progress or (lambda _: None))
+        with interrupts_kept():
+            operators, results, encoded = run.carry_out([source.data for source in given], py_files)
+        claim.require()
+        lineage = new.publish(folder, operators, results, encoded)
+    return BootstrapReport(
+        target=folder.place,
+        states=report_states(job, resolved, lineage),
+        parallelism={operator.title: operator.parallelism for operator in operators.values()},
+        max_parallelism=key_groups,
+        bytes_written=sum(result.stored.size for result in results),
         position=position,
-        restore_target=restore_target,
-        progress=progress,
+        seconds=time.monotonic() - started,
+        unknown_to_flink=unknown_to_flink(job),
     )
+
+
+def _given(
+    sources: StateSource | Iterable[StateSource] | Callable[[SparkSession], Iterable[StateSource]],
+    session: Callable[[], SparkSession],
+) -> list[StateSource]:
+    made = sources(session()) if callable(sources) else sources
+    given: list[StateSource] = [made] if isinstance(made, StateSource) else list(made)
+    for source in given:
+        _check_frame(source)
+        refuse_connect(source.data.sparkSession, "making a savepoint from rows")
+    if not given:
+        raise DeclarationError("no sources were given", advice="pass a StateSource for each state to fill")
+    if any(source.data.sparkSession.sparkContext is not given[0].data.sparkSession.sparkContext for source in given):
+        raise DeclarationError(
+            "the DataFrames belong to different Spark applications", advice="create them in one application"
+        )
+    return given
+
+
+def _check_frame(source: StateSource) -> None:
+    if not hasattr(source.data, "sparkSession"):
+        raise DeclarationError(
+            f"the rows are a {type(source.data).__module__}.{type(source.data).__name__}, not a Spark DataFrame",
+            advice="convert it: spark.createDataFrame(…) takes pandas and Arrow tables",
+            operator=source.operator,
+            state=source.state,
+        )

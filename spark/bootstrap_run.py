@@ -1,4 +1,4 @@
-"""The implementation of a bootstrap on Spark.
+"""What Spark does for a bootstrap.
 
 Each source is encoded in blocks on the workers, and packed into records with many rows of one state and key group
 (`PACKED_ROWS`), whose content Spark never looks at. Spark brings the records of a subtask to one task, sorted by key
@@ -9,130 +9,43 @@ publishes by writing `_metadata` last. Source: DESIGN, section 4; performance no
 from __future__ import annotations
 
 import pickle
-import time
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..serializers.errors import DeclarationError
 from ..serializers.registry import registry
-from ..state.columnar.bootstrap import BootstrapReport
-from ..state.columnar.new_savepoint import NewSavepoint, check_position, report_states, unknown_to_flink
 from ..state.columnar.row_files import PACKED_ROWS, packed, sorted_rows
-from ..state.columnar.row_sources import ResolvedSource, can_order, resolve
+from ..state.columnar.row_sources import ResolvedSource, can_order
 from ..state.columnar.row_streams import NewOperator, RowCount, write_streams
 from ..state.columnar.rows import RowEncoder
-from ..state.job import Job, key_groups_of
-from ..state.key_groups import key_group_range
 from ..state.migration.estimate import require_space
-from ..state.publication.publish import Destination, all_or_nothing, check_target
-from ..state.publication.runs import names_of
-from ..state.savepoint.new_streams import check_job
-from ..state.storage.files import Folder
-from .bootstrap import StateSource
-from .connect import refuse_connect
 from .frames import arrow_schema, partitioned_by
-from .interrupts import interrupts_kept
 from .runner import collected
-from .sessions import own_session
 from .user_modules import shipped
 from .worker import RESULT, Settings, in_rows, loaded
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     import pyarrow as pa
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
-    from ..compat.targets import Target
+    from ..state.columnar.new_savepoint import NewSavepoint
     from ..state.columnar.row_streams import StreamResult
     from ..state.progress import Progress
-
-
-def write_from_rows(
-    target: str | os.PathLike[str],
-    job: Job,
-    sources: StateSource | Iterable[StateSource] | Callable[[SparkSession], Iterable[StateSource]],
-    *,
-    session: SparkSession | None,
-    master: str,
-    py_files: Iterable[str | Path],
-    max_parallelism: int | None,
-    parallelism: int | None,
-    position: Any,
-    restore_target: Target,
-    progress: Callable[[Progress], None] | None,
-) -> BootstrapReport:
-    """Write a new savepoint in `target`; see `bootstrap`."""
-    started = time.monotonic()
-    if not isinstance(job, Job):
-        raise DeclarationError(f"the job is a {type(job).__name__}, not a Job", advice="pass the Job itself")
-    folder = Folder.at(target)
-    key_groups = key_groups_of(job, max_parallelism)
-    key_group_range(0, parallelism or 1, key_groups)
-    check_position(position)
-    check_job(job, restore_target)
-    check_target(folder)
-    with ExitStack() as until_published:
-        if session is not None:
-            refuse_connect(session, "making a savepoint from rows")
-        given = _given(sources, lambda: session or until_published.enter_context(own_session(master)))
-        resolved = resolve(job, [(source, arrow_schema(source.data.schema)) for source in given])
-        names = names_of(operator.id for operator in job.operators)
-        claim = until_published.enter_context(all_or_nothing(Destination(folder, names)))
-        folder = claim.folder
-        new = NewSavepoint(job, resolved, key_groups, parallelism, restore_target, position)
-        run = _Run(new, folder, progress or (lambda _: None))
-        with interrupts_kept():
-            operators, results, encoded = run.carry_out([source.data for source in given], py_files)
-        claim.require()
-        lineage = new.publish(folder, operators, results, encoded)
-    return BootstrapReport(
-        target=folder.place,
-        states=report_states(job, resolved, lineage),
-        parallelism={operator.title: operator.parallelism for operator in operators.values()},
-        max_parallelism=key_groups,
-        bytes_written=sum(result.stored.size for result in results),
-        position=position,
-        seconds=time.monotonic() - started,
-        unknown_to_flink=unknown_to_flink(job),
-    )
-
-
-def _given(
-    sources: StateSource | Iterable[StateSource] | Callable[[SparkSession], Iterable[StateSource]],
-    session: Callable[[], SparkSession],
-) -> list[StateSource]:
-    made = sources(session()) if callable(sources) else sources
-    given: list[StateSource] = [made] if isinstance(made, StateSource) else list(made)
-    for source in given:
-        _check_frame(source)
-        refuse_connect(source.data.sparkSession, "making a savepoint from rows")
-    if not given:
-        raise DeclarationError("no sources were given", advice="pass a StateSource for each state to fill")
-    if any(source.data.sparkSession.sparkContext is not given[0].data.sparkSession.sparkContext for source in given):
-        raise DeclarationError(
-            "the DataFrames belong to different Spark applications", advice="create them in one application"
-        )
-    return given
-
-
-def _check_frame(source: StateSource) -> None:
-    if not hasattr(source.data, "sparkSession"):
-        raise DeclarationError(
-            f"the rows are a {type(source.data).__module__}.{type(source.data).__name__}, not a Spark DataFrame",
-            advice="convert it: spark.createDataFrame(…) takes pandas and Arrow tables",
-            operator=source.operator,
-            state=source.state,
-        )
+    from ..state.storage.files import Folder
 
 
 @attrs.frozen
-class _Run:
-    """The work of one bootstrap in a session."""
+class BootstrapRun:
+    """The work of one bootstrap in a session.
+
+    Attributes:
+        new: The savepoint to write.
+        folder: The target.
+        tell: Called with the progress.
+    """
 
     new: NewSavepoint
     folder: Folder

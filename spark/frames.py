@@ -39,10 +39,15 @@ def hashed_to(partitions: int) -> tuple[int, ...]:
     """Return for each partition an integer that Spark's hash partitioning sends there."""
     found: dict[int, int] = {}
     for number in count():
-        found.setdefault(mmh3.hash(struct.pack("<i", number), _SPARK_SEED) % partitions, number)
+        found.setdefault(partition_of(number, partitions), number)
         if len(found) == partitions:
             return tuple(found[partition] for partition in range(partitions))
     raise AssertionError("every remainder is found")
+
+
+def partition_of(number: int, partitions: int) -> int:
+    """Return Spark's partition of the group of an integer column."""
+    return int(mmh3.hash(struct.pack("<i", number), _SPARK_SEED) % partitions)
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:

@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from stateshift import StateShiftError
-from stateshift.state.migration import run_task as performing
+from stateshift.state import runner
 from stateshift.state.migration.run_task import perform
 from stateshift.state.storage.files import Folder
 from stateshift.state.transcode.choice import VARIABLE, ExecutorName
@@ -25,7 +25,7 @@ def by_each_executor(ready):
     for name in EXECUTORS:
         with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as place:
             patch.setenv(VARIABLE, name)
-            patch.setattr(performing, "cores", lambda: 2)
+            patch.setattr(runner, "cores", lambda: 2)
             folder = Folder.at(place)
             outcomes[name] = [_outcome(task, ready.savepoint.folder, folder) for task in ready.tasks]
             if name is ExecutorName.NUMBA:

@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...state.columnar.key_columns import encoded_keys, key_column
+from ..frames import partition_of
 from .row_errors import key_error, without_bad_keys
 
 if TYPE_CHECKING:
@@ -210,8 +211,6 @@ def unpacked(rows: bytes) -> list[pa.RecordBatch]:
 
 LANES = 256
 """How many lanes a slot has."""
-_MASK = 0xFFFFFFFF
-_SEED = 42
 
 
 def slot_groups(slots: int, partitions: int) -> tuple[int, ...]:
@@ -234,20 +233,3 @@ def lanes_of(slot: int, slots: int, partitions: int) -> tuple[int, ...]:
 def slot_of_lane(group: int, slots: int) -> int:
     """Return the slot to which a lane belongs."""
     return (-1 - group) % slots
-
-
-def partition_of(number: int, partitions: int) -> int:
-    """Return Spark's partition of the group of an integer column."""
-    mixed = number * 0xCC9E2D51 & _MASK
-    mixed = _rotated(mixed, 15) * 0x1B873593 & _MASK
-    code = (_rotated(_SEED ^ mixed, 13) * 5 + 0xE6546B64) & _MASK
-    code ^= 4
-    code = (code ^ code >> 16) * 0x85EBCA6B & _MASK
-    code = (code ^ code >> 13) * 0xC2B2AE35 & _MASK
-    code ^= code >> 16
-    signed = code - (1 << 32) if code >> 31 else code
-    return signed % partitions
-
-
-def _rotated(word: int, bits: int) -> int:
-    return (word << bits | word >> 32 - bits) & _MASK

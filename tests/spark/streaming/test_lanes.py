@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from streaming_totals import totals, visits
 
+from stateshift.spark.frames import partition_of
 from stateshift.spark.streaming import blobs as packing
 from stateshift.spark.streaming import lanes
-from stateshift.spark.streaming.blobs import LANES, lanes_of, partition_of, slot_of_lane
+from stateshift.spark.streaming.blobs import LANES, lanes_of, slot_of_lane
 
 
 @given(st.integers(1, 9), st.integers(1, 12))

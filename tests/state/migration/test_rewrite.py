@@ -28,13 +28,13 @@ from stateshift import (
 )
 from stateshift.compat.planner import plan
 from stateshift.serializers.primitives.numeric import LongSerializer, LongSerializerSnapshot
+from stateshift.state import runner
 from stateshift.state.entry_keys import encode
 from stateshift.state.formats.flink.blocks import Block
 from stateshift.state.formats.flink.handles import InlineHandle, RelativeFileHandle
 from stateshift.state.formats.flink.keyed_stream import KeyedStreamReader, write_keyed_stream
 from stateshift.state.formats.flink.metadata import read_metadata, write_metadata
 from stateshift.state.formats.flink.sources import open_stream
-from stateshift.state.migration import run_task as performing
 from stateshift.state.migration.run import split
 from stateshift.state.migration.run_task import perform
 from stateshift.state.migration.tasks import CopyTask, KeyedTask, OperatorTask
@@ -402,7 +402,7 @@ def test_a_converter_is_called_by_one_thread_and_op_lists_are_carried_out_by_two
         return rewrite(*arguments)
 
     monkeypatch.setattr(NumbaExecutor, "rewrite", watched)
-    monkeypatch.setattr(performing, "cores", lambda: 2)
+    monkeypatch.setattr(runner, "cores", lambda: 2)
     threads = []
     for name, old, new, value in (
         ("a", ValueStateDescriptor("s", str), ValueStateDescriptor("s", int, converter=length), "abc"),

@@ -39,13 +39,13 @@ from stateshift.compat.plan import OperatorAction, StateAction
 from stateshift.compat.planner import plan
 from stateshift.serializers.enums.serializers import EnumSerializer
 from stateshift.serializers.primitives.text import StringSerializer
+from stateshift.state import runner
 from stateshift.state.formats.flink.handles import InlineHandle, RelativeFileHandle
 from stateshift.state.formats.flink.keyed_stream import KeyedStreamReader
 from stateshift.state.formats.flink.metadata import read_metadata, write_metadata
 from stateshift.state.formats.flink.operator_stream import read_operator_stream
 from stateshift.state.formats.flink.sources import open_stream
 from stateshift.state.migration import ordered_pipeline as turns
-from stateshift.state.migration import run_task as performing
 from stateshift.state.migration.run import SUBTASK_BYTES, publish_result, split, subtasks_for, try_out
 from stateshift.state.migration.run_task import perform
 from stateshift.state.migration.tasks import CopyTask, KeyedTask
@@ -698,7 +698,7 @@ def test_a_task_that_is_one_of_many_or_has_one_core_has_one_thread(
         raise InterruptedError(count)
 
     monkeypatch.setattr(turns, "ThreadPoolExecutor", refuse)
-    monkeypatch.setattr(performing, "cores", lambda: cores)
+    monkeypatch.setattr(runner, "cores", lambda: cores)
     savepoint = Savepoint.open(savepoint_of("rocksdb-long-p2-m200-files"))
     task = next(task for task in split(savepoint, plan_for(savepoint, COUNT_AS_BIGINT)) if isinstance(task, KeyedTask))
     target = Folder.at(tmp_path)
