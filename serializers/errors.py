@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import collections
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from .ways_out import WayOut, in_python, ways_out
 from .wording import one_line, shell_word
@@ -51,6 +51,7 @@ def _parts(value: object) -> Collection[Any]:
     return value if isinstance(value, list | tuple | set | frozenset | collections.deque) else ()
 
 
+NOTHING_WRITTEN = "Nothing was written."
 _MOST_SHOWN = 1 << 20
 _PLACES = {
     "side": "side",
@@ -152,6 +153,11 @@ class StateShiftError(Exception):
             self.written = written
         self.where: dict[str, object] = {name: value for name, value in where.items() if value is not None}
 
+    @classmethod
+    def before_writing(cls, what: str, **facts: Any) -> Self:
+        """Return an error that says that nothing was written; arguments as for the class."""
+        return cls(what, written=NOTHING_WRITTEN, **facts)
+
     def __str__(self) -> str:
         return error_text(self, in_python)
 
@@ -190,7 +196,10 @@ def _users_module() -> str:
     A user's serializer or converter may raise our errors with a value in the text, which `--redact` cannot remove.
     """
     frame = sys._getframe(2)  # noqa: SLF001 - nothing else knows the caller of `__init__`
-    while frame.f_back is not None and isinstance(frame.f_locals.get("self"), StateShiftError):
+    maker = StateShiftError.before_writing.__code__
+    while frame.f_back is not None and (
+        frame.f_code is maker or isinstance(frame.f_locals.get("self"), StateShiftError)
+    ):
         frame = frame.f_back
     module: str = frame.f_globals.get("__name__", "")
     return "" if module.partition(".")[0] == __name__.partition(".")[0] else module or "a module without a name"

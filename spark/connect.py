@@ -38,10 +38,9 @@ def refuse_connect(session: Any, what: str) -> None:
         DeclarationError: The session belongs to Spark Connect.
     """
     if is_connect(session):
-        raise DeclarationError(
+        raise DeclarationError.before_writing(
             f"{what} needs Spark's driver, which a Spark Connect session does not have in this process",
             advice="run it with spark-submit, or pass a session whose driver is this process",
-            written="Nothing was written.",
         )
 
 

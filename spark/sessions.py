@@ -157,16 +157,14 @@ def _started(
 def _check_master(master: str) -> None:
     """Refuse a master that Spark's launcher refuses with a stack trace."""
     if master.startswith("sc:"):
-        raise StateShiftError(
+        raise StateShiftError.before_writing(
             f"{master} is a Spark Connect server, not a master",
             advice=f"from Python, pass session=SparkSession.builder.remote({master!r}).getOrCreate()",
-            written="Nothing was written.",
         )
     if master != "yarn" and not master.startswith(("local", "spark", "k8s")):
-        raise StateShiftError(
+        raise StateShiftError.before_writing(
             f"{master!r} is not a master that Spark supports",
             advice="give local[*,4], spark://host:port, yarn, or k8s://https://host:port",
-            written="Nothing was written.",
         )
 
 

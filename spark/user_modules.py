@@ -106,9 +106,7 @@ def hand_out(session: Driver, files: Iterable[str | Path]) -> set[Path]:
 def _hand_out(session: Driver, file: Path) -> Path:
     if not file.is_file() or file.suffix not in _KINDS:
         what = f"{file} cannot be sent to the workers: it is not a file of kind {', '.join(_KINDS)}"
-        raise StateShiftError(
-            what, advice="name a module file, or a zip file of modules", written="Nothing was written."
-        )
+        raise StateShiftError.before_writing(what, advice="name a module file, or a zip file of modules")
     if file.suffix == ".whl":
         # Spark puts a .zip on the workers' path, but not a .whl, which has the same format.
         copy = scratch_folder() / f"{file.stem}.zip"

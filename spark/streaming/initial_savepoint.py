@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from ...state.formats.flink.roots import AllowedRoot
     from .upgrade import UpgradeJudgement
 
-_NOTHING = "Nothing was written."
-
 
 @attrs.frozen
 class Beginning:
@@ -74,10 +72,9 @@ class FromSavepoint:
         savepoint = Savepoint.open(self.place, allow_roots=self.allow_roots)
         if savepoint.query is not None:
             place = shell_word(self.place)
-            raise DeclarationError(
+            raise DeclarationError.before_writing(
                 f"{self.place} is the state directory of a query, and no savepoint",
                 advice=f"take one of it, and start from that: stateshift savepoint {place} {place}-savepoint",
-                written=_NOTHING,
             )
         return savepoint
 
@@ -111,11 +108,10 @@ class FromSavepoint:
         left = [one for one in savepoint.operators if one.operator_id not in taken]
         lost = [one.title for one in left if one.size_bytes]
         if lost and not self.allow_non_restored_state:
-            raise DeclarationError(
+            raise DeclarationError.before_writing(
                 f"the savepoint {self.place} has state of operators that the query does not have: {', '.join(lost)}",
                 advice="use the uid that the state was written with, or rename it: options=MigrationOptions(edits=…);"
                 " or pass allow_non_restored_state=True, which leaves their state behind",
-                written=_NOTHING,
             )
         position = savepoint.position if self.take_offsets else None
         return Begun(self.place, savepoint.metadata_sha256, tuple(one.operator_id for one in left), position)
@@ -134,11 +130,10 @@ class FromSavepoint:
         ids = _ids(uids)
         found = {one.max_parallelism for one in described.operators if one.operator_id in ids and _is_keyed(one)}
         if len(found) > 1 or (found and wanted not in {None, *found}):
-            raise DeclarationError(
+            raise DeclarationError.before_writing(
                 f"the savepoint {self.place} has {' and '.join(map(str, sorted(found)))} key groups, and all operators"
                 f" of the query have {wanted or 'the same number'}",
                 advice="leave out max_parallelism; or write another savepoint before: stateshift migrate --repartition",
-                written=_NOTHING,
             )
         return next(iter(found), None)
 
@@ -160,11 +155,10 @@ class FromSavepoint:
         how = "without a savepoint" if begun is None else f"with another savepoint, which was in {begun.savepoint}"
         if is_same:
             how = "with this savepoint, but not with its offsets"
-        raise DeclarationError(
+        raise DeclarationError.before_writing(
             f"the query with the state in {state_dir} has begun {how}",
             advice=f"leave out {'take_offsets' if is_same else 'from_savepoint'}: it goes on from its own state; or"
             " start a new query, with another state directory and another checkpoint",
-            written=_NOTHING,
         )
 
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from ...state.storage.files import Folder
     from .job import StreamJob
 
-_NOTHING = "Nothing was written."
-
 
 def owned(folder: Folder, checkpoint: Folder) -> StateDirectory | None:
     """Return the state directory that a checkpoint names, with its present place; None: the query is new.
@@ -41,10 +39,9 @@ def owned(folder: Folder, checkpoint: Folder) -> StateDirectory | None:
     if not folder.exists(STREAM_FILE):
         if note is not None or last_planned(checkpoint) is not None:
             where = f"; its state was in {note.state_dir}" if note is not None else ""
-            raise DeclarationError(
+            raise DeclarationError.before_writing(
                 f"the checkpoint {place} has batches, but there is no state in {folder}{where}",
                 advice="pass the state directory that belongs to the checkpoint, or a new checkpoint",
-                written=_NOTHING,
             )
         return None
     directory = StateDirectory.open(folder)
@@ -52,22 +49,19 @@ def owned(folder: Folder, checkpoint: Folder) -> StateDirectory | None:
         return attrs.evolve(directory, checkpoint=place)
     if note is None or note.id != directory.id:
         has = "has the state of another query" if note is not None else "has no state of a query like this"
-        raise DeclarationError(
+        raise DeclarationError.before_writing(
             f"the state in {folder} belongs to the checkpoint {directory.checkpoint}, and {place} {has}",
             advice="pass that checkpoint; or start from a savepoint of it, with a new state directory",
-            written=_NOTHING,
         )
     if note.state_dir != folder.place and _has_id(note.state_dir, directory.id, (folder, checkpoint)):
-        raise DeclarationError(
+        raise DeclarationError.before_writing(
             f"the state in {folder} is a copy of that in {note.state_dir}, to which {place} belongs",
             advice="pass that one; or start a new query from a savepoint, in another state directory",
-            written=_NOTHING,
         )
     if note.checkpoint != place and _has_note(note.checkpoint, (checkpoint, folder)):
-        raise DeclarationError(
+        raise DeclarationError.before_writing(
             f"the checkpoint {place} is a copy of {note.checkpoint}, which the state in {folder} is of",
             advice="two queries cannot share state: start one from a savepoint, in another state directory",
-            written=_NOTHING,
         )
     return attrs.evolve(directory, checkpoint=place)
 
@@ -88,10 +82,9 @@ def require_key_groups(directory: StateDirectory | None, job: StreamJob, wanted:
         return wanted
     check_parallelism(job.slots or 1, directory.max_parallelism)
     if job.max_parallelism not in {None, directory.max_parallelism}:
-        raise DeclarationError(
+        raise DeclarationError.before_writing(
             f"the state has {directory.max_parallelism} key groups, and the job {job.max_parallelism}",
             advice=f"pass max_parallelism={directory.max_parallelism}",
-            written=_NOTHING,
         )
     return directory.max_parallelism
 

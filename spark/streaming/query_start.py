@@ -86,10 +86,9 @@ class Start:
         """Finish an unfinished batch, if there is one, and end event time in a further batch."""
         committed = last_committed(self._checkpoint)
         if committed is None:
-            raise DeclarationError(
+            raise DeclarationError.before_writing(
                 f"the query with the checkpoint {self._checkpoint} has no committed batch, so nothing is left to fire",
                 advice="start it first: job.start(writer, available_now=True)",
-                written="Nothing was written.",
             )
         is_drained = False
         if last_planned(self._checkpoint) != committed and self._folder.exists(STREAM_FILE):
@@ -203,26 +202,23 @@ class Start:
         times = Counter(places)
         for uid in self._job.operators:
             if times[uid] > 1:
-                raise DeclarationError(
+                raise DeclarationError.before_writing(
                     f"the results of the operator {uid!r} are used {times[uid]} times in the query: Spark would run it"
                     " as often, and its state belongs to one",
                     advice=_ONE_PLACE,
-                    written="Nothing was written.",
                 )
             if not times[uid]:
-                raise DeclarationError(
+                raise DeclarationError.before_writing(
                     f"the operator {uid!r} is not in the query",
                     advice="write its results, too; or leave it out of the job",
-                    written="Nothing was written.",
                 )
         error = refusal(results, self._job.plan.output_mode)
         if error is not None:
             first = next((uid for uid, carrier in self._job.carriers.items() if carrier == APPLY_IN_PANDAS), None)
             others = f'; {first!r} may stand in more places with carrier="{TRANSFORM}"' if first is not None else ""
-            raise DeclarationError(
+            raise DeclarationError.before_writing(
                 f"Spark refuses the query: {str(error).splitlines()[0]}",
                 advice=f"change the query or its output_mode{others}",
-                written="Nothing was written.",
             ) from error
         self._carriers = {uid: self._job.carriers[uid] for uid in places if uid in self._job.carriers}
 
@@ -325,10 +321,9 @@ class EpochChoice:
         if not judgement.changes and slots == before.slots:
             return before, False
         if self.drains and slots != before.slots:  # Spark does not know the new slots before there are rows
-            raise DeclarationError(
+            raise DeclarationError.before_writing(
                 f"a query cannot be drained with {slots} slots where its state has {before.slots}",
                 advice=f"drain it with slots={before.slots}, and change the number at the next start",
-                written="Nothing was written.",
             )
         epoch = self._recorded(self._next(judgement, slots))
         return epoch, bool(stored.ran) and slots == before.slots  # Spark knows other slots when they have rows
@@ -373,8 +368,7 @@ class EpochChoice:
 
     def _require_drainable(self, before: Epoch) -> None:
         if self.drains and before.base and not (self.stored.ran and self.stored.all_ran):
-            raise DeclarationError(
+            raise DeclarationError.before_writing(
                 "the query cannot be drained: some of its state has had no batch since the query began or was upgraded",
                 advice="run it until a batch with rows is committed: it runs all slots",
-                written="Nothing was written.",
             )

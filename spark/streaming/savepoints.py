@@ -61,11 +61,10 @@ def take_savepoint(
     directory = StateDirectory.open(folder_at(state_dir, roots))
     names = [state.name for one in Savepoint.open(state_dir, allow_roots=roots).operators for state in one.states]
     if lazy := sorted({state_in(name) for name in names if state_in(name) != name}):
-        raise DeclarationError(
+        raise DeclarationError.before_writing(
             f"the lazy migration of {', '.join(map(repr, lazy))} is not over, and Flink reads one form of a state only",
             advice="`stateshift inspect` says how much is left; when nothing is, start the query once more. Or start it"
             ' with on_incompatible="migrate", which finishes the migration',
-            written="Nothing was written.",
         )
     with held(directory.folder, committed_batch(directory)):
         return migrate(

@@ -123,11 +123,10 @@ class Stored:
     def require_sources(self, uids: Iterable[str]) -> None:
         """Refuse other sources than those whose offsets the checkpoint has."""
         if self.planned is not None and {one.uid for one in self._offsets} != set(uids):
-            raise DeclarationError(
+            raise DeclarationError.before_writing(
                 f"the checkpoint {self.checkpoint} has offsets of {_named(one.uid for one in self._offsets)}, and the"
                 f" job has {_named(uids)}",
                 advice="keep the sources of the query, and their order; or start a new query from a savepoint",
-                written="Nothing was written.",
             )
 
     def require_operators(self, carriers: dict[str, str], *, renamed: bool) -> None:
@@ -140,21 +139,19 @@ class Stored:
         before = {} if self.epoch is None else self.epoch.carriers
         was_in, is_in = list(before), list(carriers)
         if len(was_in) != len(is_in) or (was_in != is_in and not renamed):
-            raise DeclarationError(
+            raise DeclarationError.before_writing(
                 f"the checkpoint has the state of the operators {', '.join(was_in)}, in this order, and the query has"
                 f" {', '.join(is_in)}",
                 advice="put the same operators in the same order, with the uids that they had (to rename one, pass"
                 ' on_incompatible="migrate", options=MigrationOptions(edits=parse_edits(rename_uids=["OLD=NEW"])));'
                 " or start a new query from a savepoint",
-                written="Nothing was written.",
             )
         for uid, carrier in carriers.items():
             was = before.get(uid, carrier)
             if was != carrier:
-                raise DeclarationError(
+                raise DeclarationError.before_writing(
                     f"the operator {uid!r} ran with the carrier {was!r}, and its checkpoint has the state of that",
                     advice="create the job without a carrier; or start a new query from a savepoint",
-                    written="Nothing was written.",
                 )
 
 
@@ -181,10 +178,9 @@ def committed_manifests(spark: SparkSession, checkpoint: Folder, directory: Stat
     operators = spark.read.format("state-metadata").load(checkpoint.place).select(*columns).distinct().collect()
     ours = [(number, name) for number, name, facts in operators if name == _IN_PANDAS or VARIABLE in (facts or "")]
     if not ours:
-        raise CorruptFile(
+        raise CorruptFile.before_writing(
             f"the checkpoint {checkpoint.place} has committed batches, but no operator of this package",
             advice="pass the checkpoint of the query",
-            written="Nothing was written.",
         )
     found = []
     for number, name in sorted(ours):

@@ -40,7 +40,6 @@ _OTHERS = ("kafka", "rate", "rate-micro-batch")
 _LOG_FILE = re.compile(r"(\d+)(\.compact)?")
 _INTERVAL = "spark.sql.streaming.fileSource.log.compactInterval"
 _NONE = "-"
-_NOTHING = "Nothing was written."
 
 
 def source_kinds(df: DataFrame) -> tuple[str, ...]:
@@ -79,18 +78,16 @@ def position_of(checkpoint: str | os.PathLike[str], *streams: DataFrame) -> dict
     folder = Folder.at(str(checkpoint).removeprefix(PREFIX))
     batch = last_committed(folder)
     if batch is None:
-        raise DeclarationError(
+        raise DeclarationError.before_writing(
             f"no batch is committed in {folder.place}, so no source has been read",
             advice="name the folder that the old query has as its checkpointLocation",
-            written=_NOTHING,
         )
     text = offsets(folder, batch)
     kinds = tuple(kind for stream in streams for kind in source_kinds(stream))
     if len(kinds) != (known := len(source_offsets(text))):
-        raise DeclarationError(
+        raise DeclarationError.before_writing(
             f"the query in {folder.place} has {known} sources, and the new one {len(kinds)}: {', '.join(kinds)}",
             advice="pass streams of the same sources, in the order in which the old query had them",
-            written=_NOTHING,
         )
     position = {"checkpoint": folder.place, "batch": batch, "offsets": text, "sources": list(kinds)}
     require_same_sources(f"the checkpoint {folder.place}", position, kinds)
@@ -110,34 +107,30 @@ def require_same_sources(place: str, position: Any, kinds: tuple[str, ...]) -> N
             keeps its offsets.
     """
     if not isinstance(position, dict) or not isinstance(position.get("sources"), list):
-        raise DeclarationError(
+        raise DeclarationError.before_writing(
             f"{place} does not say how far the sources of a query were read",
             advice="leave out take_offsets; a savepoint has offsets if `stateshift savepoint` took it of a query, or if"
             " it was made with position=position_of(…)",
-            written=_NOTHING,
         )
     if tuple(position["sources"]) != kinds:
-        raise DeclarationError(
+        raise DeclarationError.before_writing(
             f"the offsets of {place} are those of other sources: it has {', '.join(position['sources'])},"
             f" and the query {', '.join(kinds)}",
             advice="read the same sources in the same order, or leave out take_offsets",
-            written=_NOTHING,
         )
     texts = [position.get(name) for name in ("checkpoint", "offsets")]
     if not all(isinstance(text, str) for text in texts) or len(source_offsets(str(texts[1]))) != len(kinds):
-        raise CorruptFile(f"the position in {place} is damaged", advice="leave out take_offsets", written=_NOTHING)
+        raise CorruptFile.before_writing(f"the position in {place} is damaged", advice="leave out take_offsets")
     strange = [kind for kind in kinds if not (kind.startswith(_FILES) or kind.endswith(_IN_PYTHON) or kind in _OTHERS)]
     if strange:
-        raise DeclarationError(
+        raise DeclarationError.before_writing(
             f"it is not known whether the source {strange[0]!r} can go on from offsets in another checkpoint",
             advice="leave out take_offsets, and say where the source begins by its own options",
-            written=_NOTHING,
         )
     if not position["offsets"].startswith("v1\n"):
-        raise DeclarationError(
+        raise DeclarationError.before_writing(
             f"Spark wrote the offsets of {place} in another format than v1",
             advice="leave out take_offsets, and say where the sources begin by their own options",
-            written=_NOTHING,
         )
 
 
@@ -202,11 +195,10 @@ class TakenOffsets:
         try:
             return stored_place(self.position["checkpoint"], self.checkpoint, *self.typed)
         except UntrustedPlace as error:
-            raise DeclarationError(
+            raise DeclarationError.before_writing(
                 error.what,
                 advice="if you trust this place, pass it as allow_roots beside from_savepoint, with the options of its"
                 " store; or leave out take_offsets",
-                written=_NOTHING,
             ) from error
 
     def logs(self, interval: int) -> Iterator[tuple[str, bytes]]:
@@ -234,7 +226,7 @@ def _log_offset(offset: str) -> int:
     try:
         return int(json.loads(offset)["logOffset"])
     except (ValueError, KeyError, TypeError) as error:
-        raise CorruptFile(f"the offset of a file source is damaged: {error}", written=_NOTHING) from error
+        raise CorruptFile.before_writing(f"the offset of a file source is damaged: {error}") from error
 
 
 def _names(folder: Folder) -> list[str]:
@@ -265,10 +257,9 @@ def _file_log(folder: Folder, last: int, interval: int) -> Iterator[tuple[str, b
             raise CorruptFile(f"the log of a file source is damaged: {error}", file=f"{folder}/{name[0]}") from error
     missing = [number for number in range(last + 1) if number not in found]
     if missing:
-        raise SavepointNotFound(
+        raise SavepointNotFound.before_writing(
             f"the log of the file source in {folder} lacks batch {missing[0]}: it is not known which files were read",
             advice="put back the checkpoint that the savepoint was taken of; or leave out take_offsets",
-            written=_NOTHING,
         )
     compact = (last + 1) // interval * interval - 1
     for number in range(max(compact, 0), last + 1):

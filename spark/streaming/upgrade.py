@@ -106,17 +106,15 @@ class UpgradeJudgement:
             self._stored = attrs.evolve(self._stored, origin=f"its state in {savepoint.place}")
         self.lazy: dict[str, dict[str, str]] = {}
         if options.edits and how != MIGRATE:
-            raise DeclarationError(
+            raise DeclarationError.before_writing(
                 "states can only be renamed, dropped or converted by a migration",
                 advice='pass on_incompatible="migrate", too',
-                written="Nothing was written.",
             )
         tables = [state.name for one in self._stored.operators for state in one.states]
         if options.edits and (lazy := sorted({state_in(name) for name in tables if state_in(name) != name})):
-            raise DeclarationError(
+            raise DeclarationError.before_writing(
                 f"the lazy migration of {', '.join(map(repr, lazy))} is not over, and edits would change a part of it",
                 advice='start once without edits, with on_incompatible="migrate"; and with edits some batches later',
-                written="Nothing was written.",
             )
         self.before = before = options.edits.apply(self._with_left_finished())
         self._is_migrated, self._ends = bool(options.edits), False
@@ -231,10 +229,9 @@ class UpgradeJudgement:
         if going_on and has_left and self._how != MIGRATE and self._is_same(check.job.operators):
             self.lazy[uid] = going_on
         elif going_on and has_left and self._how == REFUSE:
-            raise DeclarationError(
+            raise DeclarationError.before_writing(
                 f"the types of operator {uid!r} have changed, and the lazy migration to those before is not over",
                 advice='pass on_incompatible="migrate": what is left gets the types before, and then the new ones',
-                written="Nothing was written.",
             )
         self._ends = self._ends or bool(going_on and not has_left)
         return check.job.operators
@@ -292,11 +289,10 @@ def _probe(spec: OperatorSpec | SourceSpec, function: Any, check: RestoreCheck) 
 
 
 def _not_opened(uid: str, why: str, advice: str = "", **where: object) -> DeclarationError:
-    return DeclarationError(
+    return DeclarationError.before_writing(
         f"the function of {uid!r} cannot be opened: {why}",
         advice=f"{advice or 'correct it'} (each start first opens it on the driver, to see which states it has)",
-        written="Nothing was written.",
-        **where,  # type: ignore[arg-type]  # its names are those of places
+        **where,
     )
 
 

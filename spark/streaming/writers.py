@@ -60,17 +60,15 @@ class QueryWriter:
         """
         own = self._option(_CHECKPOINT)
         if own and Folder.at(own).place != self.checkpoint.place:
-            raise DeclarationError(
+            raise DeclarationError.before_writing(
                 f"the writer has the checkpoint {own}, and the job {self.checkpoint}",
                 advice=f'leave out .option("{_CHECKPOINT}", …): the job sets it; or pass that place to StreamJob',
-                written="Nothing was written.",
             )
         mode = str(_private(self.writer, "outputMode") or "Append").lower()
         if mode not in {"append", self.output_mode}:
-            raise DeclarationError(
+            raise DeclarationError.before_writing(
                 f"the writer has the output mode {mode!r}, and the job {self.output_mode!r}",
                 advice='leave out .outputMode(…): the job sets it; "update" is StreamJob(…, output_mode="update")',
-                written="Nothing was written.",
             )
 
     def configured(self) -> DataStreamWriter:

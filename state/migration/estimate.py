@@ -89,10 +89,9 @@ def require_space(target: Folder, needed_bytes: int, free_bytes: int | None) -> 
         NoSpaceLeft: The target has too little free space.
     """
     if free_bytes is not None and needed_bytes > free_bytes:
-        raise NoSpaceLeft(
+        raise NoSpaceLeft.before_writing(
             f"the target has {free_bytes:,} bytes free, but the new savepoint needs about {needed_bytes:,}",
             advice="free space there, or choose a target on a larger disk",
-            written="Nothing was written.",
             savepoint=target.place,
         )
 

@@ -243,11 +243,10 @@ class Journal:
         there = set(self.folder.names())
         for name, digest in lineage.files.items():
             if name not in there or FileDigest.of_file(self.folder, name) != digest:
-                raise CorruptSavepoint(
+                raise CorruptSavepoint.before_writing(
                     "the run published its savepoint before it died, and a file of that savepoint is damaged or "
                     "missing",
                     advice="migrate again, with --target-exists replace",
-                    written="Nothing was written.",
                     savepoint=self.folder.place,
                     file=name,
                 )

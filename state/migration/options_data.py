@@ -58,10 +58,9 @@ def _repartition_data(repartition: Repartition | None) -> dict[str, Any] | None:
         return None
     unnamed = next((merge.name for _, merge in repartition.merge if ":" not in merge.name), None)
     if unnamed is not None:
-        raise DeclarationError(
+        raise DeclarationError.before_writing(
             f"the merge function {unnamed} cannot be written to a plan file: it cannot be imported by name",
             advice="give it as MODULE:FUNCTION",
-            written="Nothing was written.",
         )
     return {
         "max_parallelism": {name or "*": number for name, number in repartition.max_parallelism},

@@ -46,7 +46,6 @@ _LIMIT = "max_bad_values"
 """The option that may be edited in a file."""
 _MOST_DIFFERENCES = 30
 CODE = "code"
-_NOTHING_WRITTEN = "Nothing was written."
 
 
 @attrs.frozen
@@ -183,12 +182,11 @@ class PlanFile:
         """
         found = savepoint.metadata_sha256
         if found != self.source.metadata_sha256:
-            raise PlanChanged(
+            raise PlanChanged.before_writing(
                 f"the plan is for another savepoint: the one at {self.source.place}, whose _metadata has a different "
                 "sha256",
                 differences=(f"source: sha256 of _metadata: {self.source.metadata_sha256} in the plan, {found} here",),
                 advice="migrate the savepoint that the plan was made for, or make the plan again",
-                written=_NOTHING_WRITTEN,
                 savepoint=savepoint.place,
             )
 
@@ -201,10 +199,9 @@ class PlanFile:
         if options != self.options:
             fields = [field.name for field in attrs.fields(MigrationOptions)]
             names = ", ".join(name for name in fields if getattr(options, name) != getattr(self.options, name))
-            raise DeclarationError(
+            raise DeclarationError.before_writing(
                 f"the options of the plan differ from those given: {names}",
                 advice="leave them out: the options of a plan are in its file",
-                written=_NOTHING_WRITTEN,
             )
 
     def require_same(self, now: PlanFile) -> None:
@@ -225,10 +222,9 @@ class PlanFile:
         if len(differences) > len(shown):
             shown.append(f"and {len(differences) - len(shown):,} more")
         others = f"; it was made by stateshift {self.stateshift}, this is {now.stateshift}"
-        raise PlanChanged(
+        raise PlanChanged.before_writing(
             "the run would not do what the plan describes" + (others if self.stateshift != now.stateshift else ""),
             differences=tuple(shown),
-            written=_NOTHING_WRITTEN,
         )
 
     def _differences(self, now: PlanFile, ignored: frozenset[str]) -> list[str]:

@@ -215,17 +215,15 @@ def new_side_of(
     if new_types.probe is not None:
         probe = Savepoint.open(like or new_types.probe.place, allow_roots=allow_roots)
         if probe.metadata_sha256 != new_types.probe.metadata_sha256:
-            raise PlanChanged(
+            raise PlanChanged.before_writing(
                 f"the probe {probe.place} is not the savepoint that the plan was made with",
                 advice="pass that savepoint with --like, or make the plan again",
-                written="Nothing was written.",
             )
         return probe.describe().as_probe()
     if not new_types.job:
-        raise DeclarationError(
+        raise DeclarationError.before_writing(
             "the plan was made for a Job object in Python, which a plan file cannot contain",
             advice="pass the job to migrate()",
-            written="Nothing was written.",
         )
     return load(new_types.job).describe(f"job {new_types.job}")
 

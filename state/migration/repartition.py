@@ -13,7 +13,6 @@ from ..job import import_user_module
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_NOTHING_WRITTEN = "Nothing was written."
 _MOST_DIGITS = 18
 
 
@@ -35,10 +34,9 @@ def parse_repartition(*, max_parallelism: Iterable[str] = (), merge: Iterable[st
 def _number(text: str) -> tuple[str, int]:
     uid, _, number = text.rpartition("=")
     if not number.isdecimal() or len(number) > _MOST_DIGITS or text.startswith("="):
-        raise DeclarationError(
+        raise DeclarationError.before_writing(
             f"{text!r} is not a number of key groups",
             advice="write N, or UID=N for one operator",
-            written=_NOTHING_WRITTEN,
         )
     return uid, int(number)
 
@@ -46,10 +44,9 @@ def _number(text: str) -> tuple[str, int]:
 def _merge(text: str) -> tuple[str, Merge]:
     state, _, place = text.partition("=")
     if not state or not _is_place(place):
-        raise DeclarationError(
+        raise DeclarationError.before_writing(
             f"{text!r} is not of the form STATE=MODULE:FUNCTION",
             advice="write --merge STATE=MODULE:FUNCTION, such as total=operator:add",
-            written=_NOTHING_WRITTEN,
         )
     return state, _loaded(place)
 

@@ -43,7 +43,6 @@ _UNKNOWN = (
     "It is unknown whether the new savepoint was published, since its store does not answer; if its _metadata is "
     "there, it is complete."
 )
-_NOTHING_WRITTEN = "Nothing was written."
 
 
 def stream_name(operator_id: str, part: str, subtask: int) -> str:
@@ -261,17 +260,16 @@ def check_target(folder: Folder, if_exists: IfTargetExists | None = None) -> Non
     if not folder.exists():
         return
     if if_exists is not IfTargetExists.REPLACE and folder.exists(METADATA):
-        raise TargetExists(
+        raise TargetExists.before_writing(
             f"there is a savepoint in {folder.place} already",
             advice="choose a new folder" if if_exists is None else f"choose a new folder, or {_REPLACE}",
-            written=_NOTHING_WRITTEN,
         )
     Contents.of(folder).refuse_foreign(folder)
 
 
 def _refuse_file(folder: Folder, advice: str) -> None:
     if folder.is_file():
-        raise TargetExists(f"the target {folder.place} is a file", advice=advice, written=_NOTHING_WRITTEN)
+        raise TargetExists.before_writing(f"the target {folder.place} is a file", advice=advice)
 
 
 def publish(folder: Folder, metadata: SavepointMetadata, lineage: Lineage) -> Lineage:

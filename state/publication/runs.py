@@ -44,7 +44,6 @@ _EARLIER = re.compile(
 )
 _MOST_BYTES = 16 << 20
 GENERATION_DIGITS = 12
-_NOTHING = "Nothing was written."
 
 
 def names_of(operator_ids: Iterable[str], generation: str = "") -> tuple[str, ...]:
@@ -129,11 +128,10 @@ class Contents:
 
     @staticmethod
     def _left_earlier(folder: Folder, names: list[str]) -> TargetExists:
-        return TargetExists(
+        return TargetExists.before_writing(
             f"{folder.place} holds {many(len(names), 'file')} that an earlier release of stateshift left, such as "
             f"{names[0]!r}; they are not in the list of a run, so they are not removed",
             advice=f"if no run is in progress there, remove them: {_removal(folder, names)}",
-            written=_NOTHING,
         )
 
     @property
@@ -155,7 +153,7 @@ class Contents:
         if len(earlier) == len(self.foreign):
             raise self._left_earlier(folder, earlier)
         other = next(name for name in self.foreign if name not in earlier)
-        raise TargetExists(f"{folder.place} is not empty: it contains {other!r}", advice=advice, written=_NOTHING)
+        raise TargetExists.before_writing(f"{folder.place} is not empty: it contains {other!r}", advice=advice)
 
 
 def savepoint_files(folder: Folder) -> Iterator[str]:

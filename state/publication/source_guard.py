@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from ..formats.flink.metadata import SavepointMetadata
     from ..storage.files import Folder
 
-_NOTHING = "Nothing was written."
-
 
 @attrs.frozen
 class Read:
@@ -105,4 +103,4 @@ def _what(target: Folder, relation: str, read: Read) -> str:
 
 
 def _refused(what: str) -> TargetExists:
-    return TargetExists(what, advice="choose a folder elsewhere", written=_NOTHING)
+    return TargetExists.before_writing(what, advice="choose a folder elsewhere")

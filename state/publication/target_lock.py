@@ -284,10 +284,9 @@ def _taken(folder: Folder, rival: _Other) -> RunInProgress:
         f"{facts.get('process', 'unknown')}, since {facts.get('since', 'a moment')}"
     )
     until = "when its process ends" if rival.runs else f"{SILENT_S / 60:.0f} minutes after its last sign of life"
-    return RunInProgress(
+    return RunInProgress.before_writing(
         f"another run is in progress in {folder.place}: {owner}",
         owner=owner,
         until="" if rival.runs else until,
         advice=f"wait until it has ended, or choose another folder; if it is dead, its claim ends {until}",
-        written="Nothing was written.",
     )

@@ -127,16 +127,15 @@ def write_quarantine(savepoint: Savepoint, target: str | os.PathLike[str]) -> Sa
     operators: dict[str, _Operator] = {}
     for value in savepoint.quarantine():
         if value.stored is None:
-            raise UnsupportedFormat(
+            raise UnsupportedFormat.before_writing(
                 "the quarantine was written by an earlier release, without the types of its values",
                 advice="migrate the source again with this release",
                 savepoint=savepoint.place,
-                written="Nothing was written.",
             )
         identity = value.stored.operator_id
         operators.setdefault(identity, _Operator(identity)).add(value, value.stored)
     if not operators:
-        raise StateNotFound("nothing is in quarantine", savepoint=savepoint.place, written="Nothing was written.")
+        raise StateNotFound.before_writing("nothing is in quarantine", savepoint=savepoint.place)
     folder, reads = Folder.at(target), (Read.of(savepoint.folder, savepoint.metadata),)
     refuse_by_place(folder, reads)
     check_target(folder)

@@ -100,11 +100,10 @@ def refuse_secrets(uri: str) -> None:
     has_user = bool(at) and (":" in unquote(user) or store_of(uri) not in _KEEPS_USER)
     if not has_user and not names:
         return
-    raise StorageFailed(
+    raise StorageFailed.before_writing(
         f"the {parts.scheme} URI contains credentials, which would appear in messages, reports and lineages",
         advice="remove them, and set them in the environment of the driver and of every worker"
         " (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY)",
-        written="Nothing was written.",
     )
 
 
