@@ -16,7 +16,7 @@ from ..formats.flink.metadata import SavepointMetadata
 from ..migration.run import subtasks_for
 from ..publication.commit import Commit
 from ..publication.lineage import StateCount
-from ..savepoint.new_streams import new_operator, put_operator_state
+from ..savepoint.new_streams import new_operator, operator_infos, put_operator_state
 from .bootstrap import StateBootstrap
 from .row_streams import NewOperator, StreamResult, write_rowless
 
@@ -120,7 +120,7 @@ class NewSavepoint:
             if new is not None:
                 streams = [by_stream.get((place, at)) or write_rowless(new, place, at, folder) for at in subtasks]
             handles: Sequence[KeyedHandle | None] = [stream.handle(commit) for stream in streams]
-            lists = put_operator_state(commit, operator, [{}] * len(subtasks), {})
+            lists = put_operator_state(commit, operator.id, operator_infos(operator), [{}] * len(subtasks), {})
             states.append(new_operator(operator, self.max_parallelism, handles or [None] * len(subtasks), lists))
             counts += _counts(operator, streams, encoded, place)
         metadata = SavepointMetadata.new(tuple(states)).written_for(self.restore_target)

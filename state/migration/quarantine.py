@@ -13,7 +13,6 @@ from ..savepoint.quarantine import QuarantinedValue, StoredTypes, is_types_line,
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from types import TracebackType
 
     from ...compat.plan import OperatorPlan, StatePlan
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
@@ -81,10 +80,8 @@ class Quarantine:
         self._sink.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._sink.__exit__(kind, error, trace)
+    def __exit__(self, *raised: object) -> None:
+        self._sink.__exit__(*raised)
 
 
 @attrs.define

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .target_lock import Claim
 
 JOB_FILE = "_stateshift-job.json"
-SHARED, TASK_OWNED = "shared", "taskowned"
+SHARED = "shared"
 _CHECKPOINT = re.compile(r"chk-([0-9]+)")
 _JOB = re.compile(r"[0-9a-f]{32}")
 _SHARED_FILE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

@@ -32,6 +32,7 @@ LINEAGE = "_stateshift.json"
 NEXT_LINEAGE = re.compile(r"_stateshift-[0-9a-f]{12}\.json")
 """The file name of the lineage of a savepoint that is about to replace another one."""
 FORMAT = 2
+_SUMMED = ("read", "written", "dropped", "quarantined", "dropped_elements", "merged")
 _LATER_COUNTS = frozenset({"dropped_elements", "entries", "merged", "quarantined", "rescaled"})
 
 # The types of the facts are checked when the file is read, because it may have been edited.
@@ -144,14 +145,9 @@ def add_counts(counts: Sequence[StateCount]) -> tuple[StateCount, ...]:
         sums[count.place] = attrs.evolve(
             count,
             action=str(mixed) if len(actions) > 1 else count.action,
-            read=before.read + count.read,
-            written=before.written + count.written,
-            dropped=before.dropped + count.dropped,
-            quarantined=before.quarantined + count.quarantined,
-            dropped_elements=before.dropped_elements + count.dropped_elements,
             entries=None if count.entries is None else (before.entries or 0) + count.entries,
             keys=keys,
-            merged=before.merged + count.merged,
+            **{name: getattr(before, name) + getattr(count, name) for name in _SUMMED},
         )
     return tuple(sums[place] for place in sorted(sums, key=lambda p: (sums[p].operator, *p)))
 

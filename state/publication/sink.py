@@ -13,8 +13,6 @@ from .lineage import FileDigest
 from .publish import INLINE_BYTES
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from ..storage.files import FileOutput, Folder
 
 
@@ -91,9 +89,7 @@ class StreamSink:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         if kind is None:
             self._open.close()
             return

@@ -15,7 +15,6 @@ from ...serializers.errors import NoSpaceLeft, StorageFailed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from types import TracebackType
 
 HELD_BYTES = 16 << 20
 PIECE_BYTES = 1 << 16
@@ -37,9 +36,7 @@ class SortedLines:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._open.close()
 
     def add(self, line: str) -> None:

@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from ...compat.description import StateDescription, StateKind
 from ...serializers.errors import DeclarationError, IncompatibleState
 from ...serializers.views import DataOutputView
-from ..formats.flink.handles import OperatorStateHandle
-from ..formats.flink.keyed_stream import KeyedStreamHeader
+from ..formats.flink.blocks import Block
+from ..formats.flink.handles import CANONICAL, KeyGroupsHandle, OperatorStateHandle
+from ..formats.flink.keyed_stream import KeyedStreamHeader, write_keyed_stream
 from ..formats.flink.meta_info import MetaInfoKind, StateMetaInfo, broadcast_state, keyed_state, list_state, timer_state
 from ..formats.flink.metadata import OperatorState, SubtaskState
 from ..formats.flink.operator_stream import OperatorStreamHeader, write_operator_stream
@@ -19,7 +21,7 @@ from ..key_groups import has_stable_hash
 from ..publication.publish import stream_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from ...compat.targets import Target
     from ..formats.flink.handles import KeyedHandle
@@ -98,9 +100,44 @@ def new_operator(
     return OperatorState(*identity, subtasks=subtasks)
 
 
+def put_keyed_state(
+    commit: Commit,
+    name: str,
+    header: KeyedStreamHeader,
+    key_groups: range,
+    entries: Mapping[str, Mapping[bytes, bytes]],
+    prefix: int,
+) -> KeyGroupsHandle:
+    """Write the keyed states of a subtask.
+
+    Args:
+        commit: The new savepoint.
+        name: The name of the stream.
+        header: Its header.
+        key_groups: Its key groups; entries of others are left out.
+        entries: The entries of each state, by its name.
+        prefix: The number of bytes of a key group.
+    """
+    items: dict[tuple[int, int], list[tuple[bytes, bytes]]] = defaultdict(list)
+    for index, info in enumerate(header.states):
+        for key, value in entries[info.name].items():
+            group = int.from_bytes(key[:prefix], "big")
+            if group in key_groups:
+                items[group, index].append((key, value))
+    blocks = [Block.of(group, index, sorted(found)) for (group, index), found in sorted(items.items())]
+    data, offsets = write_keyed_stream(header, key_groups, blocks)
+    return KeyGroupsHandle(CANONICAL, key_groups.start, offsets, commit.put(name, data))
+
+
+def operator_infos(operator: Operator) -> list[StateMetaInfo]:
+    """Return the descriptions of an operator's list and broadcast states for a header."""
+    return [operator_info(state) for state in operator.describe().states if not state.kind.is_keyed]
+
+
 def put_operator_state(
     commit: Commit,
-    operator: Operator,
+    operator_id: str,
+    infos: Collection[StateMetaInfo],
     elements: Sequence[Mapping[str, Sequence[bytes]]],
     broadcast: Mapping[str, Mapping[bytes, bytes]],
     *,
@@ -110,7 +147,8 @@ def put_operator_state(
 
     Args:
         commit: The new savepoint.
-        operator: The operator.
+        operator_id: The id of the operator.
+        infos: The descriptions of its states.
         elements: The elements of each subtask, by the name of the state.
         broadcast: The maps that all subtasks have, by the name of the state.
         compressed: Whether elements are compressed.
@@ -118,16 +156,15 @@ def put_operator_state(
     Returns:
         The handle of each subtask; none where the operator has no such state.
     """
-    states = [state for state in operator.describe().states if not state.kind.is_keyed]
-    if not states:
+    if not infos:
         return []
-    header = operator_header(map(operator_info, states), compressed=compressed)
+    header = operator_header(infos, compressed=compressed)
     maps = {info.name: broadcast_bytes(broadcast.get(info.name, {})) for info in header.broadcast_states}
     handles = []
     for subtask, found in enumerate(elements):
         data = bytearray()
         offsets = write_operator_stream(header, found, maps, data.extend)
-        stream = commit.put(stream_name(operator.id, "operator", subtask), bytes(data))
+        stream = commit.put(stream_name(operator_id, "operator", subtask), bytes(data))
         handles.append(OperatorStateHandle(offsets, stream))
     return handles
 

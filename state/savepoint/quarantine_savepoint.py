@@ -13,11 +13,8 @@ import attrs
 
 from ...compat.description import StateKind
 from ...serializers.errors import CorruptSavepoint, StateNotFound, UnsupportedFormat
-from ..formats.flink.blocks import Block
-from ..formats.flink.handles import CANONICAL, KeyGroupsHandle, OperatorStateHandle
-from ..formats.flink.keyed_stream import KeyedStreamHeader, write_keyed_stream
+from ..formats.flink.keyed_stream import KeyedStreamHeader
 from ..formats.flink.metadata import OperatorState, SavepointMetadata, SubtaskState
-from ..formats.flink.operator_stream import write_operator_stream
 from ..formats.flink.state_kinds import state_kind
 from ..key_groups import prefix_size
 from ..publication.commit import Commit
@@ -26,13 +23,14 @@ from ..publication.publish import Destination, all_or_nothing, check_target, str
 from ..publication.runs import names_of
 from ..publication.source_guard import Read, refuse_by_place
 from ..storage.files import Folder
-from .new_streams import broadcast_bytes, operator_header
+from .new_streams import put_keyed_state, put_operator_state
 from .reader import Savepoint
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable
 
+    from ..formats.flink.handles import KeyGroupsHandle
     from ..formats.flink.meta_info import StateMetaInfo
     from .quarantine import QuarantinedValue, StoredTypes
 
@@ -72,35 +70,23 @@ class _Operator:
     def written(self, commit: Commit) -> OperatorState:
         """Write the streams of the one subtask."""
         groups = self.max_parallelism or _KEY_GROUPS
-        keyed, lists = self._keyed(commit, groups), self._lists(commit)
-        subtask = SubtaskState(0, managed_keyed=keyed, managed_operator=lists)
+        keyed = self._keyed(commit, groups)
+        lists = put_operator_state(commit, self.operator_id, self.lists.values(), [self.elements], self.broadcast)
+        subtask = SubtaskState(0, managed_keyed=keyed, managed_operator=next(iter(lists), None))
         return OperatorState(bytes.fromhex(self.operator_id), 1, groups, "", self.uid, subtasks=(subtask,))
 
     def _keyed(self, commit: Commit, groups: int) -> KeyGroupsHandle | None:
         if self.key is None or self.key.key_snapshot is None:
             return None
-        infos, prefix = tuple(self.keyed.values()), prefix_size(groups)
-        items: dict[tuple[int, int], list[tuple[bytes, bytes]]] = defaultdict(list)
-        for index, info in enumerate(infos):
-            for key, value in self.entries[info.name].items():
-                group = int.from_bytes(key[:prefix], "big")
-                if group >= groups:
-                    raise CorruptSavepoint(
-                        f"a value in quarantine is of key group {group:,}, but there are {groups:,}", state=info.name
-                    )
-                items[group, index].append((key, value))
-        blocks = [Block.of(group, index, sorted(found)) for (group, index), found in sorted(items.items())]
-        header = KeyedStreamHeader(self.key.key_snapshot, infos)
-        data, offsets = write_keyed_stream(header, range(groups), blocks)
-        return KeyGroupsHandle(CANONICAL, 0, offsets, commit.put(stream_name(self.operator_id, "keyed", 0), data))
-
-    def _lists(self, commit: Commit) -> OperatorStateHandle | None:
-        if not self.lists:
-            return None
-        data = bytearray()
-        maps = {name: broadcast_bytes(found) for name, found in self.broadcast.items()}
-        offsets = write_operator_stream(operator_header(self.lists.values()), self.elements, maps, data.extend)
-        return OperatorStateHandle(offsets, commit.put(stream_name(self.operator_id, "operator", 0), bytes(data)))
+        prefix, header = prefix_size(groups), KeyedStreamHeader(self.key.key_snapshot, tuple(self.keyed.values()))
+        for state, entries in self.entries.items():
+            highest = max(int.from_bytes(key[:prefix], "big") for key in entries)
+            if highest >= groups:
+                raise CorruptSavepoint(
+                    f"a value in quarantine is of key group {highest:,}, but there are {groups:,}", state=state
+                )
+        name = stream_name(self.operator_id, "keyed", 0)
+        return put_keyed_state(commit, name, header, range(groups), self.entries, prefix)
 
     def counts(self) -> Iterable[StateCount]:
         """Yield the counts for the lineage."""

@@ -7,6 +7,7 @@ entries only if the largest keys are requested (`largest_keys`).
 from __future__ import annotations
 
 import statistics
+from collections import defaultdict
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 BINS = 16
 _TELL_EVERY_BYTES = 1 << 20
-_NOTHING = Measure(0, 0)
 _OVERSIZED = "keys are not compared: one has a value over 2 GB"
 _ASYNCHRONOUS = "keys cannot be distinguished: the state belongs to the asynchronous state API"
 
@@ -117,13 +117,9 @@ class OperatorSizes:
     @cached_property
     def key_groups(self) -> tuple[Share, ...]:
         """The size of each key group, including empty ones, over all measured keyed states."""
-        sums: dict[int, tuple[int, int]] = {}
-        for state in self.states:
-            for group, measure in state.key_groups.items():
-                entries, size = sums.get(group, (0, 0))
-                sums[group] = (entries + measure.entries, size + measure.size_bytes)
-        groups = range(self.operator.max_parallelism)
-        return tuple(Share(groups[group : group + 1], *sums.get(group, (0, 0))) for group in groups)
+        groups, nothing = range(self.operator.max_parallelism), Measure()
+        sums = [sum((state.key_groups.get(group, nothing) for state in self.states), nothing) for group in groups]
+        return tuple(Share(groups[at : at + 1], one.entries, one.size_bytes) for at, one in enumerate(sums))
 
     @property
     def subtasks(self) -> tuple[Share, ...]:
@@ -242,15 +238,10 @@ class _Counts:
     def __init__(self, state: SavepointState, tally: KeyTally | str | None) -> None:
         self._state = state
         self._tally = tally
-        self._key_groups: dict[int, Measure] = {}
+        self._key_groups: dict[int, Measure] = defaultdict(Measure)
 
     def add(self, info: StateMetaInfo, block: Block) -> None:
-        before = self._key_groups.get(block.key_group, _NOTHING)
-        self._key_groups[block.key_group] = Measure(
-            before.entries + block.entries,
-            before.size_bytes + block.size_bytes,
-            before.oversized + bool(block.oversized),
-        )
+        self._key_groups[block.key_group] += Measure.of(block)
         if isinstance(self._tally, KeyTally):
             if block.oversized:
                 self._tally = _OVERSIZED
@@ -261,9 +252,7 @@ class _Counts:
                 self._tally.add(block)
 
     def result(self) -> StateSizes:
-        found = self._key_groups.values()
-        entries, size = sum(one.entries for one in found), sum(one.size_bytes for one in found)
-        measure = Measure(entries, size, sum(one.oversized for one in found))
+        measure = sum(self._key_groups.values(), Measure())
         largest = self._tally.result() if isinstance(self._tally, KeyTally) else None
         if isinstance(self._tally, str):
             largest = LargestKeys(unknown=self._tally)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from ...serializers.flink.namespaces import Timer
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
+    from ..formats.flink.blocks import Block
     from ..formats.flink.entries import Entry, EntryDecoder
     from ..formats.flink.handles import KeyedHandle, OperatorStateHandle
     from ..formats.flink.keyed_readers import KeyedReader
@@ -50,9 +51,19 @@ class Measure:
         oversized: How many of them have a value of more than 2 GB, which can be neither read nor rewritten.
     """
 
-    entries: int
-    size_bytes: int
+    entries: int = 0
+    size_bytes: int = 0
     oversized: int = 0
+
+    @classmethod
+    def of(cls, block: Block) -> Measure:
+        """Return the size of a block."""
+        return cls(block.entries, block.size_bytes, int(bool(block.oversized)))
+
+    def __add__(self, other: Measure) -> Measure:
+        return Measure(
+            self.entries + other.entries, self.size_bytes + other.size_bytes, self.oversized + other.oversized
+        )
 
 
 @attrs.frozen
@@ -117,15 +128,12 @@ class SavepointState:
             return self._measure_keyed() if self.kind.is_keyed else self._measure_elements()
 
     def _measure_keyed(self) -> Measure:
-        entries = size = oversized = 0
+        measure = Measure()
         for handle in keyed_handles(self._stored):
             with open_keyed(handle, self._folder, self._stored.max_parallelism) as reader:
                 state_ids = [index for index, info in enumerate(reader.header.states) if info.name in self.tables]
-                for block in reader.blocks(state_ids=state_ids) if state_ids else ():
-                    entries += block.entries
-                    size += block.size_bytes
-                    oversized += bool(block.oversized)
-        return Measure(entries, size, oversized)
+                measure = sum(map(Measure.of, reader.blocks(state_ids=state_ids) if state_ids else ()), measure)
+        return measure
 
     def _measure_elements(self) -> Measure:
         parts = [part for parts in self._raw_elements() for part in parts]

@@ -21,12 +21,9 @@ from ...serializers.errors import StateNotFound, ValueNotConvertible, located, s
 from ...serializers.flink.namespaces import Timer, TimerSerializer, VoidNamespace
 from ...serializers.snapshot import require_registered
 from ..entry_keys import EntryKey, EntryKeyFormat, encode
-from ..formats.flink.blocks import Block
-from ..formats.flink.handles import CANONICAL, KeyGroupsHandle
-from ..formats.flink.keyed_stream import write_keyed_stream
 from ..formats.flink.metadata import SavepointMetadata
 from ..job import key_groups_of
-from ..key_groups import key_group, key_group_range, key_hasher, prefix_size, subtask_of
+from ..key_groups import key_group, key_group_range, key_hasher, prefix_size
 from ..publication.commit import Commit
 from ..publication.lineage import FileDigest, StateCount
 from ..publication.publish import Destination, all_or_nothing, check_target, stream_name
@@ -37,16 +34,15 @@ from ..storage.files import Folder
 from ..timers import TimeDomain, queue_name
 from ..transcode.framing import entry_values
 from ..user_code import called
-from .new_streams import check_job, keyed_header, new_operator, put_operator_state
+from .new_streams import check_job, keyed_header, new_operator, operator_infos, put_keyed_state, put_operator_state
 from .reader import Savepoint
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable
-    from types import TracebackType
 
     from ...serializers.serializer import TypeSerializer
-    from ..formats.flink.keyed_stream import KeyedStreamHeader
+    from ..formats.flink.handles import KeyGroupsHandle
     from ..job import Job, Operator
 
 T = TypeVar("T")
@@ -294,7 +290,10 @@ class SavepointWriter:
                 {name: found for (owner, name), found in draft.elements.items() if owner == subtask}
                 for subtask in subtasks
             ]
-            lists = put_operator_state(commit, draft.operator, elements, draft.broadcast, compressed=self._compressed)
+            infos, compressed = operator_infos(draft.operator), self._compressed
+            lists = put_operator_state(
+                commit, draft.operator.id, infos, elements, draft.broadcast, compressed=compressed
+            )
             operators.append(new_operator(draft.operator, self._max_parallelism, keyed, lists))
             counts += _counts(draft, self._parallelism)
         if self._store_serializers:
@@ -315,26 +314,13 @@ class SavepointWriter:
             return None
         header = attrs.evolve(header, compressed=self._compressed)
         groups = key_group_range(subtask, self._parallelism, self._max_parallelism)
-        data, offsets = write_keyed_stream(header, groups, self._blocks(draft, header, subtask))
-        stream = commit.put(stream_name(draft.operator.id, "keyed", subtask), data)
-        return KeyGroupsHandle(CANONICAL, groups.start, offsets, stream)
-
-    def _blocks(self, draft: _OperatorDraft, header: KeyedStreamHeader, subtask: int) -> list[Block]:
-        prefix = prefix_size(self._max_parallelism)
-        items: dict[tuple[int, int], list[tuple[bytes, bytes]]] = defaultdict(list)
-        for index, info in enumerate(header.states):
-            for key, value in draft.entries[info.name].items():
-                group = int.from_bytes(key[:prefix], "big")
-                if subtask_of(group, self._parallelism, self._max_parallelism) == subtask:
-                    items[group, index].append((key, value))
-        return [Block.of(group, index, sorted(found)) for (group, index), found in sorted(items.items())]
+        name, prefix = stream_name(draft.operator.id, "keyed", subtask), prefix_size(self._max_parallelism)
+        return put_keyed_state(commit, name, header, groups, draft.entries, prefix)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         if kind is None:
             self.finish()
 
