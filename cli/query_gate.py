@@ -19,8 +19,8 @@ from .whole_files import OutputFile, says_format
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from ..compat.description import JobDescription
     from ..compat.policy import Policy
-    from ..compat.queries.description import QueryDescription
     from ..spark.queries.gate import QueryChecks, QueryGate
     from .commands.history_check import GateOptions
 
@@ -65,7 +65,7 @@ def check_queries(
     return status
 
 
-def _earlier(place: str, queries: QueryGate) -> dict[str, QueryDescription]:
+def _earlier(place: str, queries: QueryGate) -> dict[str, JobDescription]:
     """Return the descriptions in a folder of what is recorded, or at a git reference.
 
     Raises:

@@ -125,12 +125,9 @@ def described_query(file: str) -> JobDescription:
     Raises:
         CorruptFile: It was edited, or is no description.
     """
-    from ..compat.description import JobDescription
-    from ..compat.queries.descriptions import describe_operator
     from ..spark.queries.gate import QueryGate
 
-    query = QueryGate.parsed(_content(Path(file)), file)
-    return JobDescription(query.origin, tuple(describe_operator(one, file) for one in query.operators))
+    return QueryGate.parsed(_content(Path(file)), file)
 
 
 def _at(reference: str, project: Project) -> tuple[Path, str, list[Path]] | None:

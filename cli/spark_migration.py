@@ -10,18 +10,17 @@ import click
 from ..compat.reference_time import millis_text
 from ..compat.structuring import plain, structured
 from ..serializers.wording import many, shell_word
+from .commands.planned_runs import read_plan
 from .failures import Status
 from .options import is_spark, refuse_options
 from .output import Column, Line, Table, print_json, print_notice, print_styled
 from .spark_options import OF_CHANGES, ONLY_OF_QUERIES, SparkOptions
 from .spark_queries import built, require_new_side
-from .whole_files import says_format
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
-    from ..state.migration.queries.plan_file import CheckpointPlanFile
+    from ..state.migration.plan_file import PlanFile
     from ..state.migration.queries.report import CheckpointReport, StoreReport
     from .whole_files import OutputFile
 
@@ -54,14 +53,13 @@ def migrate_spark(source: str, target: str, options: SparkOptions, plan: str, *,
     """
     if not is_spark(target):
         raise click.UsageError(f"the copy of a Spark query's checkpoint is one, too: write spark:{target}")
-    expected = _read_plan(plan) if plan else None
+    expected = read_plan(plan, of_query=True) if plan else None
     if expected is not None:
         refuse_options("the plan has {}: leave it out, or make the plan again", names=OF_PLANS)
-        options = structured(SparkOptions, expected.options, "the options of the plan")
-        search = f"--query {options.query}" if options.query else f"--like {options.like}"
+        options = structured(SparkOptions, expected.typed, "the options of the plan")
         imported = [f"to import {one.rpartition('=')[2]}" for one in options.convert_field]
         more = "".join(f"; it grants permission {one}" for one in imported)
-        print_notice(f"plan {plan}: {search}, made by stateshift {expected.stateshift}{more}")
+        print_notice(f"plan {plan}: {expected.new_types}, made by stateshift {expected.stateshift}{more}")
     report = _migrated(source, target, options, dry_run=dry_run, expected=expected)
     if with_json:
         print_json(attrs.asdict(report) | {"warnings": list(report.warnings), "going_back": report.going_back})
@@ -76,17 +74,17 @@ def plan_spark(source: str, options: SparkOptions, file: OutputFile | None, *, w
     Raises:
         UsageError: Not one new side is given.
     """
-    from .. import __version__
-    from ..state.migration.queries.plan_file import FORMAT, VERSION, CheckpointPlanFile
+    from ..state.migration.plan_file import FORMAT, VERSION, NewTypes, StoredPlace
 
-    report = attrs.evolve(_migrated(source, "", options, dry_run=True), target="", seconds=0.0)
-    given = {name: value for name, value in attrs.asdict(options).items() if value}
-    plan = CheckpointPlanFile(__version__, given, report)
+    report = _migrated(source, "", options, dry_run=True)
+    given = {name: plain(value) for name, value in attrs.asdict(options).items() if value}
+    probe = StoredPlace(options.like, "") if options.like else None
+    plan = report.plan_file(NewTypes(query=options.query, probe=probe), given)
     if file is not None:
         with file.opened() as stream:
             stream.write(plan.to_json())
     if with_json:
-        print_json({"format": FORMAT, "version": VERSION, **plain(plan)})
+        print_json({"format": FORMAT, "version": VERSION, **plan.to_data()})
         return Status.DONE
     lines: list[Line | Table] = [*_lines(report)]
     if file is None or not file.path.is_file():  # it is a pipe, or a device
@@ -98,28 +96,13 @@ def plan_spark(source: str, options: SparkOptions, file: OutputFile | None, *, w
     return Status.DONE
 
 
-def is_plan(file: Path) -> bool:
-    """Whether a file is a plan of a checkpoint's migration."""
-    from ..state.migration.queries.plan_file import FORMAT, VERSION
-
-    return says_format(file, FORMAT, VERSION)
-
-
-def _read_plan(file: str) -> CheckpointPlanFile:
-    from ..compat.json_files import MOST_BYTES
-    from ..state.migration.queries.plan_file import CheckpointPlanFile
-    from ..state.storage.files import read_file
-
-    return CheckpointPlanFile.from_json(read_file(file, most_bytes=MOST_BYTES), file=file)
-
-
 def _migrated(
     source: str,
     target: str,
     options: SparkOptions,
     *,
     dry_run: bool,
-    expected: CheckpointPlanFile | None = None,
+    expected: PlanFile | None = None,
 ) -> CheckpointReport:
     """Migrate a checkpoint; errors name options of the command line."""
     require_new_side(options)

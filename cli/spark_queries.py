@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+    from ..compat.description import JobDescription
     from ..compat.policy import Policy
-    from ..compat.queries.description import QueryDescription
     from ..compat.report import CheckReport
     from ..state.formats.spark.logs import PlannedBatch
     from ..state.formats.spark.reader import SparkCheckpoint
@@ -128,7 +128,7 @@ def require_new_side(options: SparkOptions) -> None:
 
 
 @contextmanager
-def built(options: SparkOptions, last: PlannedBatch | None) -> Iterator[tuple[Query | None, QueryDescription | None]]:
+def built(options: SparkOptions, last: PlannedBatch | None) -> Iterator[tuple[Query | None, JobDescription | None]]:
     """Build the new query in a session of Spark, which ends with the `with` block, and describe the old one.
 
     None: it is not named. The old one is planned under the settings of the last batch of its checkpoint.

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
     from ..serializers.serializer import TypeDeserializer, TypeSerializer
     from ..serializers.snapshot import TypeSerializerConfigSnapshot
+    from ..serializers.spark_rows.spark_types import StoreSchema
+    from .queries.inputs import Input
+    from .queries.plan_text import Detail
 
 
 class StateKind(enum.StrEnum):
@@ -303,24 +306,45 @@ class Computation:
     """What an operator computes, beyond the types of its state: a plan, a recording or old code says it.
 
     Attributes:
-        number: The number of the operator in its query: Spark pairs operators by it.
+        number: The number of the operator in its query: Spark counts stateful operators from 0, and pairs them by it.
         kind: The kind of the operator, as the author of the query calls it.
-        fields: What each field is computed from, by the name of the state and the path of the field in an entry:
-            `key.k`, `value.sum`; empty where it is not known.
-        rows: What decides which rows come in and how long they are kept, by a name for people: filters, a time-out.
-        source: From where fields and rows are known, in words; "": they are not.
+        stores: The types of its stores, by name, as Spark lays them out: also of those that follow from a state.
+        columns: What each column of a store is computed from, by the path of the column in an entry: `key.k`,
+            `value.sum`; empty where it is not known.
+        facts: What decides which rows come in and how long they are kept, by a name for people: filters, a time-out.
+        unseen: What the plan does not show: the code of functions.
+        source: From where columns and facts are known, in words; "": they are not.
+        modes: The time mode and the output mode of transformWithState.
+        details: What decides what stands in columns, or which rows there are, and is not in the texts: the code of
+            functions, by what uses it.
     """
 
     number: int
     kind: str
-    fields: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
-    rows: Mapping[str, str] = attrs.field(factory=dict)
+    stores: Mapping[str, StoreSchema] = attrs.field(factory=dict)
+    columns: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
+    facts: Mapping[str, str] = attrs.field(factory=dict)
+    unseen: tuple[str, ...] = ()
     source: str = ""
+    modes: Mapping[str, str] = attrs.field(factory=dict)
+    details: Mapping[str, tuple[Detail, ...]] = attrs.field(factory=dict)
 
     @property
     def title(self) -> str:
         """The operator in messages."""
         return f"{self.number} ({self.kind})"
+
+    @property
+    def is_known(self) -> bool:
+        """Whether columns and facts are known: of a checkpoint alone they are not."""
+        return bool(self.source)
+
+    @property
+    def keys(self) -> tuple[tuple[str, str], ...]:
+        """Names and types of the keys of its first store, by which operators of one kind are told apart."""
+        for _, schema in sorted(self.stores.items()):
+            return tuple((field.name, field.type.describe()) for field in schema.key.fields)
+        return ()
 
 
 @attrs.frozen
@@ -384,12 +408,40 @@ class JobDescription:
         operators: In any order.
         is_probe: Whether it describes a savepoint used in place of a job: it need not have every state of the job.
         stored_by: The major release of the Flink that wrote the savepoint, "1" or "2"; "" for a job.
+        sources: The streaming sources of a query, in the order of Spark's offsets; of a checkpoint their numbers or
+            names.
+        settings: The settings under which a query is planned.
+        spark: The version of Spark that planned it; "" of a checkpoint.
+        inputs: What a query reads, with all that decides its rows; None: it was recorded by a release that did not look
+            at it, nor at the code of functions, and that counted a source that stands twice once.
     """
 
     origin: str
     operators: tuple[OperatorDescription, ...] = ()
     is_probe: bool = False
     stored_by: str = ""
+    sources: tuple[str, ...] = ()
+    settings: Mapping[str, str] = attrs.field(factory=dict, repr=False)
+    spark: str = ""
+    inputs: tuple[Input, ...] | None = None
+
+    @property
+    def computations(self) -> tuple[Computation, ...]:
+        """What the operators of a query compute."""
+        return tuple(one.computation for one in self.operators if one.computation is not None)
+
+    def computing(self, change: Callable[[Computation], Computation]) -> JobDescription:
+        """Return the description of a query whose operators compute something else."""
+        operators = (
+            one if one.computation is None else attrs.evolve(one, computation=change(one.computation))
+            for one in self.operators
+        )
+        return attrs.evolve(self, operators=tuple(operators))
+
+    def operator_of(self, computation: Computation | None) -> OperatorDescription | None:
+        """Return the operator that computes something; None: there is none."""
+        found = (one for one in self.operators if computation is not None and one.computation is computation)
+        return next(found, None)
 
     def trusting(self, names: Iterable[str]) -> JobDescription:
         """Return the description with pickled classes marked as trusted, so that their values may be unpickled.

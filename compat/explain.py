@@ -118,7 +118,8 @@ def blocks(report: CheckReport, *, everything: bool = False) -> Iterator[Words |
             counted, and equal reports are combined.
     """
     yield from _head(report)
-    backs = None if report.decision is Decision.REFUSE else ways_back(report)
+    asked = None if report.decision is Decision.REFUSE else ways_back(report)
+    backs = None if report.is_of_query else asked
     yield from _renames_first(report)
     if report.reads is not None:
         yield from (Words(0, ()), *_whole("what it reads", report.reads, 0))
@@ -158,9 +159,8 @@ def blocks(report: CheckReport, *, everything: bool = False) -> Iterator[Words |
     if fine:
         yield from (Words(0, ()), Words(0, ((fine, "dim"),)))
     yield from (Words(0, ((f"note: {line}", "dim"),)) for line in report.not_compared)
-    if backs is not None and backs.states:
-        yield Words(0, ())
-        yield from _back_summary(backs, report.code)
+    if asked is not None:
+        yield from _back_of_query(asked, report) if report.is_of_query else _back_summary(asked, report.code)
 
 
 def summary(report: CheckReport) -> Iterator[Words]:
@@ -448,7 +448,19 @@ _WITHOUT_CODE = (
 )
 
 
+def _back_of_query(backs: WaysBack, report: CheckReport) -> Iterator[Words]:
+    """Yield what the old query can do with what the new one writes, if it cannot go on from it as it is."""
+    if backs.worst is not Decision.START:
+        known = "" if report.known_from else ", as far as the types show"
+        uses = "can use only a migrated copy of" if backs.worst is Decision.MIGRATE else "cannot go on from"
+        line = f"the old query {uses} what the new one writes{known}; --json says why"
+        yield from (Words(0, ()), Words(0, (("way back: ", "bold"), (line, ""))))
+
+
 def _back_summary(backs: WaysBack, code: JobDescription | None) -> Iterator[Words]:
+    if not backs.states:
+        return
+    yield Words(0, ())
     counts = Counter(back.decision for back in backs.states.values())
     told = ", ".join(f"{counts[decision]:,} {words}" for decision, words in _WAYS.items() if counts[decision])
     flagged = any(back.flagged for back in backs.states.values())

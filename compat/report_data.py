@@ -20,6 +20,7 @@ _STATE = (
     "findings=result.findings"
 )
 _WAY_BACK = "decision note? findings"
+_COMPUTES = "number kind fields=columns rows=facts source"
 
 
 def to_data(report: CheckReport) -> dict[str, Any]:
@@ -56,7 +57,7 @@ def to_data(report: CheckReport) -> dict[str, Any]:
         **fields_of(report, "decision verdict target forbid=policy.forbid old=old.origin new=new.origin counts"),
         "not_taken": [f"{operator.title}/{state.name}" for operator, state in report.not_taken],
         "starting_empty": [f"{operator.title}/{state.name}" for operator, state in report.starting_empty],
-        "way_back": None if report.decision is Decision.REFUSE or report.is_of_query else str(backs.worst),
+        "way_back": None if report.decision is Decision.REFUSE else str(backs.worst),
         **fields_of(report, "way_back_to=code.origin condition?"),
         "reads": plain(report.reads, _ROLE),
         **fields_of(report, "known_from? is_whole not_compared next_command? next_asks"),
@@ -80,7 +81,7 @@ def _operator_data(operator: OperatorReport, backs: WaysBack) -> dict[str, Any]:
         "max_parallelism": operator.max_parallelism or None,
         "key_groups": plain(operator.key_groups, _ROLE),
         "whole": plain(operator.whole, _ROLE),
-        "computes": [plain(one) for one in operator.computations],
+        "computes": plain(operator.computations, _COMPUTES),
         "key": fields_of(operator.key, _KEY) | {"way_back": key_back} if operator.key else None,
         "states": [
             fields_of(state, _STATE) | {"way_back": plain(backs.of(operator, state), _WAY_BACK)}

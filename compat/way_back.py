@@ -22,6 +22,7 @@ from .description import JobDescription, SerializerDescription, StateDescription
 from .former_names import knowing_later_names
 from .lazy_tables import is_joined
 from .plan import StateAction, details
+from .queries.verdict import judge, without_code
 from .report import Status, worst_decision
 
 if TYPE_CHECKING:
@@ -87,15 +88,18 @@ class WaysBack:
     Attributes:
         states: The way back of each stored state that the check does not refuse.
         keys: The way back of each key that differs and is not refused, by operator id.
+        whole: Of a query, the decision on all of what the new query writes, with its sources and operators.
     """
 
     states: dict[Place, WayBack]
     keys: dict[str, WayBack]
+    whole: Decision = Decision.START
 
     @property
     def worst(self) -> Decision:
         """The worst decision of all."""
-        return worst_decision(back.decision for back in (*self.states.values(), *self.keys.values()))
+        backs = (*self.states.values(), *self.keys.values())
+        return worst_decision((self.whole, *(back.decision for back in backs)))
 
     def of(self, operator: OperatorReport, state: StateReport) -> WayBack | None:
         """Return the way back of a state; None if it is refused, or the old job does not have it."""
@@ -110,10 +114,11 @@ def _with_key_groups(number: int) -> str:
 def ways_back(report: CheckReport) -> WaysBack:
     """Check for every stored state whether the old job could use what the new one writes.
 
-    States with the same snapshots on both sides are not checked. Old code of a query is not asked.
+    States with the same snapshots on both sides are not checked. Of a query, the check is made in reverse: the old
+    query is the new one, with what it computes where that is known of both.
     """
     if report.is_of_query:
-        return WaysBack({}, {})
+        return WaysBack({}, {}) if report.decision is Decision.REFUSE else _of_query(report)
     states: dict[Place, WayBack] = {}
     keys: dict[str, WayBack] = {}
     for operator in report.operators:
@@ -127,6 +132,31 @@ def ways_back(report: CheckReport) -> WaysBack:
                 place = _place(operator, state)
                 states[place] = _moved(operator, state, key) or answers.get(place) or _kept(operator, state)
     return WaysBack(states, keys)
+
+
+def _of_query(report: CheckReport) -> WaysBack:
+    after = report.new if report.known_from else report.new.computing(without_code)
+    back = judge(after, report.old, known=after if report.known_from else None)
+    answers = {_ids(one.becomes, one.was): one for one in back.operators}
+    states: dict[Place, WayBack] = {}
+    keys: dict[str, WayBack] = {}
+    for operator in report.operators:
+        answer = answers.get(_ids(operator.was, operator.becomes))
+        if operator.was is None or answer is None:
+            continue
+        if answer.key is not None:
+            keys[operator.operator_id] = _way_back(answer.key.decision, answer.key.result.findings)
+        found = {one.name: one for one in answer.states}
+        states |= {
+            _place(operator, one): _way_back(found[one.name].decision, found[one.name].result.findings)
+            for one in operator.states
+            if one.was is not None and one.name in found
+        }
+    return WaysBack(states, keys, back.decision)
+
+
+def _ids(was: OperatorDescription | None, becomes: OperatorDescription | None) -> tuple[str, ...]:
+    return tuple("" if one is None else one.operator_id for one in (was, becomes))
 
 
 def is_asked(report: CheckReport) -> bool:

@@ -14,7 +14,8 @@ from collections import Counter
 import attrs
 from hypothesis import strategies as st
 
-from stateshift.compat.queries.description import QueryDescription, QueryOperator
+from stateshift.compat.description import Computation, JobDescription
+from stateshift.compat.queries.description import describe_query_operator
 from stateshift.compat.queries.kinds import (
     AGGREGATION,
     DEDUPLICATION,
@@ -150,8 +151,8 @@ class Operator:
             if one.expires:
                 facts[f"time to live of {one.name}"] = "1000 ms"
         if not is_planned:
-            return QueryOperator(number, self.kind, stores)
-        return QueryOperator(number, self.kind, stores, columns=columns, facts=facts, is_planned=True)
+            return describe_query_operator(Computation(number, self.kind, stores))
+        return describe_query_operator(Computation(number, self.kind, stores, columns, facts, source="the query"))
 
 
 @attrs.frozen
@@ -181,7 +182,7 @@ class Query:
         old, new = self.old, self.new
         sides = (("stored", old, False), ("old", old, True), ("new", new, True))
         return [
-            QueryDescription(name, tuple(of.described(at, is_planned=known) for at, of in enumerate(side)), inputs=())
+            JobDescription(name, tuple(of.described(at, is_planned=known) for at, of in enumerate(side)), inputs=())
             for name, side, known in sides
         ]
 

@@ -61,7 +61,7 @@ class Case:
         return cls(query, stored, known, new, judge(stored, new, known=known))
 
     def matches(self, said):
-        return match_operators(with_plans(self.stored, self.known), self.new.operators, said.operators)
+        return match_operators(with_plans(self.stored, self.known).computations, self.new.computations, said.operators)
 
     def pairs(self, said):
         """Yield the number of each old operator that goes on, with both sides as they were drawn and described."""

@@ -316,7 +316,7 @@ def on_files(case, said, fates, random):
         old = SparkCheckpoint.open(write_checkpoint(folder / "old", query.old, settings, entries))
         new = SparkCheckpoint.open(write_checkpoint(folder / "new", query.new, settings))
         stored = describe_stored(old)
-        assert [one.stores for one in case.stored.operators] == [one.stores for one in stored.operators]
+        assert [one.stores for one in case.stored.computations] == [one.stores for one in stored.computations]
         side = NewSide(new, case.new, is_planned=True)
         migrates(case, said, fates, entries, old, side, folder / "copy")
 

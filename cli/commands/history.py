@@ -170,9 +170,9 @@ def _operator_lines(described: JobDescription) -> Iterator[str]:
         for state in operator.states:
             yield f"  {state.name}  {state.kind}  {state_type_text(state)}"
         if operator.computation is not None:
-            fields = operator.computation.fields.items()
+            fields = operator.computation.columns.items()
             yield from (f"    {name} {path} = {text}" for name, of in fields for path, text in of.items())
-            yield from (f"    {what}: {text}" for what, text in operator.computation.rows.items())
+            yield from (f"    {what}: {text}" for what, text in operator.computation.facts.items())
 
 
 @click.command(

@@ -22,7 +22,7 @@ from ..options import (
 )
 from ..output import print_json, print_notice, print_styled
 from ..progress import spinning
-from ..spark_migration import OF_PLANS, is_plan, plan_spark
+from ..spark_migration import OF_PLANS, plan_spark
 from ..spark_options import OF_CHANGES, ONLY_OF_QUERIES, SparkOptions, query_options, spark_change_options
 from ..whole_files import output_option, says_format
 
@@ -42,7 +42,7 @@ _OF_A_QUERY = {"savepoint", "file", "force", "with_json", "redact"} | OF_PLANS
 def _is_plan(file: Path) -> bool:
     from ...state.migration.plan_file import FORMAT, VERSION
 
-    return says_format(file, FORMAT, VERSION) or is_plan(file)
+    return says_format(file, FORMAT, VERSION)
 
 
 @click.command(

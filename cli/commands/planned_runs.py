@@ -69,14 +69,21 @@ def _trusted(options: MigrationOptions) -> Iterator[str]:
         yield f"to import {merge.name}"
 
 
-def read_plan(file: str) -> PlanFile:
-    """Read a plan file; errors include its name."""
+def read_plan(file: str, *, of_query: bool = False) -> PlanFile:
+    """Read a plan file; errors include its name.
+
+    Raises:
+        UsageError: It is the plan of a savepoint, and that of a query's checkpoint is meant, or the other way round.
+    """
     from ...compat.json_files import MOST_BYTES
     from ...state.migration.plan_file import PlanFile
     from ...state.storage.files import read_file
 
     with located(file=file):
-        return PlanFile.from_json(read_file(file, most_bytes=MOST_BYTES))
+        plan = PlanFile.from_json(read_file(file, most_bytes=MOST_BYTES))
+    if (plan.typed is not None) is not of_query:
+        raise click.UsageError(f"{file} is the plan for {plan.source.place}, and another kind of state is given")
+    return plan
 
 
 def _refuse_other_types(planned: NewTypes, side: NewSide) -> None:

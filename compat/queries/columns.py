@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ...serializers.spark_rows.spark_types import SparkType, StoreSchema
-    from .description import QueryOperator
+    from ..description import Computation
 
 _CAST = re.compile(r"cast\(([^()]*) as [a-z]+(?:\([\d,]+\))?\)")
 _DECIMAL = re.compile(r"\bdecimal\(\d+,(\d+)\)")
@@ -79,14 +79,14 @@ def of_buffer(text: str) -> str:
     return f"{text[: -len(rest)]}{column}, …{comma}{others}" if comma else text
 
 
-def origins(store: str, was: QueryOperator, becomes: QueryOperator) -> Iterator[Origin]:
+def origins(store: str, was: Computation, becomes: Computation) -> Iterator[Origin]:
     """Yield the columns of a store of which it is known what they go on from, or that they are computed otherwise."""
     for part in ("key", "value"):
         old, new = (tuple(_columns(store, part, one)) for one in (was, becomes))
         yield from _origins(old, new)
 
 
-def _columns(store: str, part: str, of: QueryOperator) -> Iterator[_Column]:
+def _columns(store: str, part: str, of: Computation) -> Iterator[_Column]:
     schema, texts = of.stores.get(store), of.columns.get(store, {})
     if schema is None:
         return

@@ -1,142 +1,125 @@
-"""What a streaming query keeps: its stateful operators, the types of their stores, and what it computes them from."""
+"""What a streaming query describes: its stateful operators, their stores, and what they compute; also as plain data."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
-from ...serializers.spark_rows.spark_types import StoreSchema, parse_struct, schema_text
-from .inputs import Input, input_data, input_of
+from ...serializers.spark_rows.serializers import SparkRowSerializer
+from ...serializers.spark_rows.spark_types import SparkField, SparkType, StoreSchema, parse_struct, schema_text
+from ..description import (
+    Computation,
+    JobDescription,
+    OperatorDescription,
+    SerializerDescription,
+    StateDescription,
+    StateKind,
+    operator_id_of_uid,
+)
+from ..structuring import fields_of
+from .inputs import input_data, input_of
+from .kinds import OF_VARIABLES
 from .options import without_credentials
 from .plan_text import Detail
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from .store_pairs import Variable
 
 
-@attrs.frozen
-class QueryOperator:
-    """A stateful operator of a query, or of a checkpoint.
+def describe_query_operator(of: Computation, unreadable: str = "") -> OperatorDescription:
+    """Return the description of an operator of a query.
 
-    Attributes:
-        number: Its number in the query; Spark counts stateful operators from 0.
-        kind: The kind of the operator, as a query's author calls it.
-        stores: The types of its stores, by name.
+    Args:
+        of: What it computes, as far as that is known, and the types of its stores.
         unreadable: Why the types of a store are not known, or "".
-        columns: What stands in the columns of a store, by `key.NAME` or `value.NAME`; of a checkpoint nothing.
-        facts: What else decides what the operator keeps, by a name for people: filters, a time-out.
-        unseen: What the plan does not show: the code of functions.
-        is_planned: Whether columns and facts are known.
-        modes: The time mode and the output mode of transformWithState.
-        details: What decides what stands in columns, or which rows there are, and is not in the texts: the code of
-            functions, by what uses it.
     """
-
-    number: int
-    kind: str
-    stores: Mapping[str, StoreSchema]
-    unreadable: str = ""
-    columns: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
-    facts: Mapping[str, str] = attrs.field(factory=dict)
-    unseen: tuple[str, ...] = ()
-    is_planned: bool = False
-    modes: Mapping[str, str] = attrs.field(factory=dict)
-    details: Mapping[str, tuple[Detail, ...]] = attrs.field(factory=dict)
-
-    @property
-    def title(self) -> str:
-        """The operator in messages."""
-        return f"{self.number} ({self.kind})"
-
-    @property
-    def keys(self) -> tuple[tuple[str, str], ...]:
-        """Names and types of the keys of its first store, by which operators of one kind are told apart."""
-        for _, schema in sorted(self.stores.items()):
-            return tuple((field.name, field.type.describe()) for field in schema.key.fields)
-        return ()
+    is_of_variables = of.kind in OF_VARIABLES
+    states = tuple(
+        describe_store(name, Variable.of(name, of.stores).kind if is_of_variables else "value", schema)
+        for name, schema in of.stores.items()
+        if not (is_of_variables and name.startswith("$"))  # they follow from the others
+    )
+    uid = f"{of.kind} {of.number}"
+    operator_id = operator_id_of_uid(uid).hex()
+    return OperatorDescription(operator_id, uid, states=states, unreadable=unreadable, computation=of)
 
 
-@attrs.frozen
-class QueryDescription:
-    """The stateful operators of a streaming query.
+def describe_store(name: str, kind: str, schema: StoreSchema) -> StateDescription:
+    """Return the description of a store: the types of a key and of all that it has."""
+    snapshot = SparkRowSerializer.of_entries(_whole(kind, schema)).snapshot_configuration()
+    return StateDescription(name, StateKind.VALUE, SerializerDescription(snapshot))
 
-    Attributes:
-        origin: Where the description comes from, in words.
-        operators: The operators, by number.
-        sources: The streaming sources, in the order of Spark's offsets; of a checkpoint their numbers or names.
-        settings: The settings under which the query is planned.
-        spark: The version of Spark that planned it; "" of a checkpoint.
-        inputs: What the query reads, with all that decides its rows; None: it was recorded by a release that did not
-            look at it, nor at the code of functions, and that counted a source that stands twice once.
+
+def _whole(kind: str, schema: StoreSchema) -> StoreSchema:
+    """Return the types of a key and of all that it has: a list is an array of its elements, a map a map.
+
+    So a variable of one kind differs from one of another kind, which Spark refuses, too.
     """
+    if kind == "list":
+        return StoreSchema(schema.key, SparkType("array", (SparkField("element", schema.value),)))
+    if kind == "map" and len(schema.key.fields) == 2:  # the grouping key, and the user's
+        key, user_key = schema.key.fields
+        entry = SparkField("key", user_key.type, is_nullable=False), SparkField("value", schema.value)
+        return StoreSchema(key.type, SparkType("map", entry))
+    return schema
 
-    origin: str
-    operators: tuple[QueryOperator, ...]
-    sources: tuple[str, ...] = ()
-    settings: Mapping[str, str] = attrs.field(factory=dict, repr=False)
-    spark: str = ""
-    inputs: tuple[Input, ...] | None = None
 
-
-def to_data(query: QueryDescription) -> dict[str, Any]:
+def to_data(query: JobDescription) -> dict[str, Any]:
     """Return a description as plain data."""
     return {
-        "spark": query.spark,
-        "sources": list(query.sources),
-        "settings": dict(query.settings),
+        **fields_of(query, "spark sources settings"),
         "operators": [_operator_data(one) for one in query.operators],
         **({} if query.inputs is None else {"inputs": list(map(input_data, query.inputs))}),
     }
 
 
-def _operator_data(operator: QueryOperator) -> dict[str, Any]:
+def _operator_data(operator: OperatorDescription) -> dict[str, Any]:
+    of = operator.computation
+    assert of is not None  # noqa: S101 - it is of a query
     return {
-        "number": operator.number,
-        "kind": operator.kind,
+        **fields_of(of, "number kind"),
         "unreadable": operator.unreadable,
         "stores": {
             name: {"key": schema_text(schema.key), "value": schema_text(schema.value)}
-            for name, schema in operator.stores.items()
+            for name, schema in of.stores.items()
         },
-        "columns": {name: dict(texts) for name, texts in operator.columns.items()},
-        "facts": dict(operator.facts),
-        "unseen": list(operator.unseen),
-        "modes": dict(operator.modes),
-        "details": {
-            name: [[one.kind, one.name, one.value, one.unread] for one in details]
-            for name, details in operator.details.items()
-        },
+        **fields_of(of, "columns facts unseen modes"),
+        "details": {name: [list(attrs.astuple(one)) for one in details] for name, details in of.details.items()},
     }
 
 
-def from_data(data: dict[str, Any], origin: str) -> QueryDescription:
+def from_data(data: dict[str, Any], origin: str) -> JobDescription:
     """Return the description that `to_data` returned as data.
 
     Raises:
         KeyError, TypeError, ValueError, AttributeError: It is no such data.
     """
-    operators = tuple(
-        QueryOperator(
-            int(one["number"]),
-            str(one["kind"]),
-            {
-                str(name): StoreSchema(parse_struct(schema["key"]), parse_struct(schema["value"]))
-                for name, schema in one["stores"].items()
-            },
-            str(one["unreadable"]),
-            {str(name): _texts(texts) for name, texts in one["columns"].items()},
-            _texts(one["facts"]),
-            tuple(map(str, one["unseen"])),
-            is_planned=True,
-            modes=_texts(one.get("modes", {})),
-            details={str(name): tuple(map(_detail, details)) for name, details in one.get("details", {}).items()},
-        )
-        for one in data["operators"]
-    )
     sources = tuple(without_credentials(str(one)) for one in data["sources"])
-    inputs = tuple(map(input_of, data["inputs"])) if "inputs" in data else None
-    return QueryDescription(origin, operators, sources, _texts(data["settings"]), str(data["spark"]), inputs)
+    return JobDescription(
+        origin,
+        tuple(_operator_of(one, origin) for one in data["operators"]),
+        sources=sources,
+        settings=_texts(data["settings"]),
+        spark=str(data["spark"]),
+        inputs=tuple(map(input_of, data["inputs"])) if "inputs" in data else None,
+    )
+
+
+def _operator_of(data: dict[str, Any], origin: str) -> OperatorDescription:
+    computation = Computation(
+        int(data["number"]),
+        str(data["kind"]),
+        {
+            str(name): StoreSchema(parse_struct(schema["key"]), parse_struct(schema["value"]))
+            for name, schema in data["stores"].items()
+        },
+        {str(name): _texts(texts) for name, texts in data["columns"].items()},
+        _texts(data["facts"]),
+        tuple(map(str, data["unseen"])),
+        origin,
+        _texts(data.get("modes", {})),
+        {str(name): tuple(map(_detail, details)) for name, details in data.get("details", {}).items()},
+    )
+    return describe_query_operator(computation, str(data["unreadable"]))
 
 
 def _detail(said: list[Any]) -> Detail:

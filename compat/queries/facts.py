@@ -8,13 +8,14 @@ from ...serializers.compatibility import Finding, Flag, Path, Verdict
 from ...serializers.spark_rows.rules import NEW, by_copy
 from ...serializers.ways_out import Option, Told, WayOut
 from .columns import of_buffer, without_places
-from .kinds import variable_of
+from .kinds import TIME_TO_LIVE, variable_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .description import QueryOperator
+    from ..description import Computation
     from .plan_text import Detail
+    from .store_pairs import OperatorPair
 
 OF_CODE, CODE = "SPK-21", "code of "
 _REFUSED, _FINE = Verdict.INCOMPATIBLE, Verdict.COMPATIBLE
@@ -27,10 +28,20 @@ FILTER_ON_KEYS = "filter on keys"
 _ROWS = ("filters", "rows", FILTER_ON_KEYS)
 
 
-def facts_changed(was: QueryOperator, becomes: QueryOperator) -> Iterator[Finding]:
-    """Yield what decides what an operator keeps, and is another: filters, a time-out, a limit, code of functions."""
+def facts_changed(pair: OperatorPair) -> Iterator[Finding]:
+    """Yield what decides what an operator keeps, and is another: filters, a time-out, a limit, code of functions.
+
+    The time to live of a variable that has another name is compared with that under the old one; a variable that one
+    side does not have has no entries on both.
+    """
+    was, becomes = pair.was, pair.becomes
     yield from _details_changed(was, becomes)
-    facts = [{without_places(name): text for name, text in one.facts.items()} for one in (was, becomes)]
+    gone, added = ({TIME_TO_LIVE + name for name in names} for names in (pair.gone, pair.added))
+    renamed = {TIME_TO_LIVE + one.source: TIME_TO_LIVE + one.store for one in pair.stores}
+    facts = [
+        {renamed.get(name, without_places(name)): text for name, text in was.facts.items() if name not in gone},
+        {without_places(name): text for name, text in becomes.facts.items() if name not in added},
+    ]
     for name in sorted({*facts[0], *facts[1]}):
         before, after = (one.get(name, "") for one in facts)
         if without_places(before) == without_places(after) or (name.startswith(FILTER_ON_KEYS) and after):
@@ -56,7 +67,7 @@ def _accepted(rule: str) -> WayOut:
     return WayOut.telling("accept that the state goes on:", Option.ACCEPT, rule)
 
 
-def _of_times(was: QueryOperator, name: str, after: str) -> tuple[WayOut, ...]:
+def _of_times(was: Computation, name: str, after: str) -> tuple[WayOut, ...]:
     """Return how a migration changes the time to live of what a variable has stored."""
     if not (variable := variable_of(name)) or not after:
         return ()
@@ -64,7 +75,7 @@ def _of_times(was: QueryOperator, name: str, after: str) -> tuple[WayOut, ...]:
     return (by_copy("let stored entries expire so many milliseconds after the last batch:", told),)
 
 
-def _details_changed(was: QueryOperator, becomes: QueryOperator) -> Iterator[Finding]:
+def _details_changed(was: Computation, becomes: Computation) -> Iterator[Finding]:
     """Yield what is another in types, the code of functions and the seeds of samples, which no text has."""
     yield from _types_changed(was, becomes)
     told = set()
@@ -100,7 +111,7 @@ def _details_changed(was: QueryOperator, becomes: QueryOperator) -> Iterator[Fin
             )  # fmt: skip
 
 
-def details_of(of: QueryOperator) -> Iterator[Detail]:
+def details_of(of: Computation) -> Iterator[Detail]:
     """Yield what decides what stands in columns, or which rows there are, and is in no text."""
     return (one for details in of.details.values() for one in details)
 
@@ -111,7 +122,7 @@ def of_type(detail: Detail) -> tuple[str, tuple[str, str]]:
     return of_buffer(without_places(text)), (kind, detail.value)
 
 
-def hidden_types(of: QueryOperator) -> dict[str, tuple[str, str]]:
+def hidden_types(of: Computation) -> dict[str, tuple[str, str]]:
     """Return the types that decide what is in the buffers of an operator, and that buffers do not show, by these."""
     return dict(of_type(one) for one in details_of(of) if one.kind == "type")
 
@@ -120,7 +131,7 @@ def _scale(decimal: str) -> str:
     return decimal.partition(",")[2]
 
 
-def _types_changed(was: QueryOperator, becomes: QueryOperator) -> Iterator[Finding]:
+def _types_changed(was: Computation, becomes: Computation) -> Iterator[Finding]:
     """Yield aggregates whose buffers have equal types, and mean something else: what is in them has another type."""
     before, after = hidden_types(was), hidden_types(becomes)
     for text in sorted(before.keys() & after.keys()):

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ...serializers.compatibility import Finding, Flag, Path, Verdict
-from ...serializers.spark_rows.pairing import Becomes, FieldPair
+from ...serializers.compatibility import Finding, Flag, Flagged, Path, Verdict
+from ...serializers.spark_rows.pairing import Becomes, FieldPair, is_within
 from ...serializers.spark_rows.rules import COPY, NEW, by_copy, findings_on
 from ...serializers.spark_rows.spark_types import holds_all
 from ...serializers.ways_out import Option, Told, WayOut
 from .changes import FieldChanges
 from .columns import first_value
 from .kinds import OF_SCALA, OF_VARIABLES, SESSION, TIME_TO_LIVE, WITH_FUNCTION
-from .problems import NEVER_MERGED, Asks, Problem, is_of_key, problems_of
+from .problems import NEVER_MERGED, Asks, Problem, is_of_key, never_merged, problems_of, unmerged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,13 +49,11 @@ class _Findings:
     starts: bool
     impossible: tuple[Problem, ...] = attrs.field(init=False)
     problems: dict[str, Problem] = attrs.field(init=False)
-    merges: tuple[str, ...] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         found = tuple(problems_of(self.pair, FieldChanges()))
         self.impossible = tuple(dict.fromkeys(one for one in found if one.asks is Asks.NOTHING))
         self.problems = {one.path: one for one in self.impossible}
-        self.merges = tuple(dict.fromkeys(one.path for one in found if one.asks is Asks.MERGE))
 
     def all(self) -> Iterator[Finding]:
         """Yield the findings: of stores that one side has, of variables, then of fields."""
@@ -180,7 +178,7 @@ class _Findings:
             case Becomes.NEW:
                 return self._new(finding, one, store)
             case Becomes.DROPPED:
-                return self._dropped(finding, one)
+                return self._dropped(finding, one, store)
             case Becomes.OTHERWISE:
                 return self._otherwise(finding, one, store)
             case Becomes.SEVERAL:
@@ -240,7 +238,7 @@ class _Findings:
         option = self._told(Option.RENAME_FIELD, one.instead, one.path)
         return (by_copy(f"say that it is {one.instead.rpartition('.')[2]!r}:", option),)
 
-    def _dropped(self, finding: Finding, one: FieldPair) -> Finding:
+    def _dropped(self, finding: Finding, one: FieldPair, store: StorePair) -> Finding:
         """Return what is found on a field that is gone; it may be one that is new, and other values may be merged."""
         ways, reason = finding.ways_out, finding.reason
         if one.instead:
@@ -251,17 +249,19 @@ class _Findings:
             told = self.problems[one.path].words
             ways = (WayOut(f"keep the field {one.path.rpartition('.')[2]!r}"), NEW)
             return attrs.evolve(finding, verdict=_REFUSED, reason=told, ways_out=ways)
-        of_map = "{key}" in one.path
-        merges = tuple(
-            path for path in self.merges if not of_map or path.partition("{")[0] == one.path.partition("{")[0]
-        )
-        if merges and (one.path.startswith("key.") or of_map):
+        *keys, values = store.parts
+        if values.new is None or not is_within(one.path, (key.source for key in keys)):
+            return attrs.evolve(finding, reason=reason, ways_out=ways)
+        reason, flags = f"{reason}; keys may become equal without it", finding.flags
+        if never := [*never_merged(values.new, values.path)]:
+            reason += f", and no rule merges {', '.join(never)}: if any do, the migration writes nothing"
+            flags = (*flags, Flagged(Flag.COLLISION_CHECK))
+        if merges := [*unmerged(values.new, values.path, {})]:
             rules = (self._told(Option.MERGE_FIELD, path, "RULE") for path in merges)
-            reason += "; keys may become equal without it"
             words = "say how the values of such keys are merged (sum, min or max):"
             way = by_copy(words, *rules, is_ready=False)
             ways = (way, *(one for one in ways if one != COPY))
-        return attrs.evolve(finding, reason=reason, ways_out=ways)
+        return attrs.evolve(finding, reason=reason, ways_out=ways, flags=flags)
 
     def _otherwise(self, finding: Finding, one: FieldPair, store: StorePair) -> Finding:
         """Return what is found on a column that is computed from something else."""
@@ -330,7 +330,7 @@ class _Findings:
     def _by_code(self, one: FieldPair) -> tuple[WayOut, ...]:
         """Return that the old code would say it; it does not where it was named, nor of what a function keeps."""
         is_of_function = self.pair.was.kind in WITH_FUNCTION and not one.path.startswith("key.")
-        return () if self.pair.was.is_planned or is_of_function else (_SAID_BY_CODE,)
+        return () if self.pair.was.is_known or is_of_function else (_SAID_BY_CODE,)
 
 
 def _holds(one: FieldPair) -> bool:

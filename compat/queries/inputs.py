@@ -10,7 +10,8 @@ from ...serializers.compatibility import Finding, Flag, Path, Verdict
 from ...serializers.spark_rows.rules import resolve
 from ...serializers.spark_rows.spark_types import SparkType, parse_struct, schema_text
 from ...serializers.ways_out import Option, WayOut
-from .options import OF_TEXT, Options
+from ..structuring import plain, structured
+from .options import OF_TEXT
 from .plan_text import zone_name
 
 if TYPE_CHECKING:
@@ -37,7 +38,9 @@ class Input:
         is_stream: Whether it is a stream.
         schema: Its columns; None: they have types that are not known.
         used: The columns that reach the state of an operator.
-        options: Its options, as far as they are compared.
+        options: The options that decide which rows there are, or what stands in them; without those that say the
+            default.
+        other_options: Those of which nobody knows what they do.
         rows: A digest of its rows, if they are part of the query.
         unread: What of it is not compared, or "".
     """
@@ -47,7 +50,8 @@ class Input:
     is_stream: bool
     schema: SparkType | None = None
     used: tuple[str, ...] = ()
-    options: Options = attrs.field(factory=Options)
+    options: dict[str, str] = attrs.field(factory=dict)
+    other_options: dict[str, str] = attrs.field(factory=dict)
     rows: str = ""
     unread: str = ""
 
@@ -88,7 +92,7 @@ def _others(was: Input, now: Input) -> Iterator[tuple[str, str, str]]:
     if was.kind != now.kind:
         yield "format", was.kind, now.kind
         return
-    yield from _differences(was.options.of_rows, now.options.of_rows)
+    yield from _differences(was.options, now.options)
     if was.rows and now.rows and was.rows != now.rows and _python(was.rows) == _python(now.rows):
         yield "rows", was.rows[:12], now.rows[:12]
     if was.schema is None or now.schema is None:
@@ -112,9 +116,9 @@ def _python(digest: str) -> str:
 
 def _depends_on_all(of: Input) -> bool:
     """Whether each column decides which rows there are, used or not: where one that does not fit makes a row fail."""
-    corrupt = of.options.of_rows.get("columnnameofcorruptrecord", "_corrupt_record")
+    corrupt = of.options.get("columnnameofcorruptrecord", "_corrupt_record")
     has_corrupt = of.schema is not None and corrupt in of.schema.names
-    return of.kind in OF_TEXT and (has_corrupt or of.options.of_rows.get("mode", "permissive") != "permissive")
+    return of.kind in OF_TEXT and (has_corrupt or of.options.get("mode", "permissive") != "permissive")
 
 
 def _column(schema: SparkType, name: str) -> tuple[int, SparkType] | None:
@@ -123,7 +127,7 @@ def _column(schema: SparkType, name: str) -> tuple[int, SparkType] | None:
 
 def _unclear(was: Input, now: Input) -> Iterator[tuple[str, str, str]]:
     """Yield what may decide rows, and is another."""
-    yield from _differences(was.options.unknown, now.options.unknown)
+    yield from _differences(was.other_options, now.other_options)
     if was.rows and now.rows and _python(was.rows) != _python(now.rows):
         yield "rows", was.rows[:12], now.rows[:12]
     if bool(was.rows) != bool(now.rows) and was.kind == now.kind:
@@ -155,32 +159,16 @@ def tables_not_compared(inputs: Iterable[Input]) -> Iterator[str]:
 
 def input_data(one: Input) -> dict[str, Any]:
     """Return an input as plain data."""
-    return {
-        "name": one.name,
-        "kind": one.kind,
-        "is_stream": one.is_stream,
-        "schema": None if one.schema is None else schema_text(one.schema),
-        "used": list(one.used),
-        "options": dict(one.options.of_rows),
-        "other_options": dict(one.options.unknown),
-        "rows": one.rows,
-        "unread": one.unread,
-    }
+    schema = None if one.schema is None else schema_text(one.schema)
+    return plain(attrs.evolve(one, schema=None)) | {"schema": schema}  # type: ignore[no-any-return]
 
 
 def input_of(data: dict[str, Any]) -> Input:
     """Return the input that `input_data` returned as data.
 
     Raises:
-        KeyError, TypeError, ValueError, AttributeError: It is no such data.
+        KeyError, CorruptFile: It is no such data.
     """
-    return Input(
-        str(data["name"]),
-        str(data["kind"]),
-        bool(data["is_stream"]),
-        None if data["schema"] is None else parse_struct(str(data["schema"])),
-        tuple(map(str, data["used"])),
-        Options(*({str(name): str(value) for name, value in data[of].items()} for of in ("options", "other_options"))),
-        str(data["rows"]),
-        str(data["unread"]),
-    )
+    schema = data["schema"]
+    found: Input = structured(Input, data | {"schema": None}, "an input of a query")
+    return found if schema is None else attrs.evolve(found, schema=parse_struct(schema))

@@ -13,7 +13,7 @@ from .problems import Asks, Problem
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from .description import QueryOperator
+    from ..description import Computation
 
 
 @attrs.frozen
@@ -27,8 +27,8 @@ class Match:
         may_be: The numbers of the new operators that it may be, if it is one.
     """
 
-    was: QueryOperator | None
-    becomes: QueryOperator | None
+    was: Computation | None
+    becomes: Computation | None
     is_certain: bool = True
     may_be: tuple[int, ...] = ()
 
@@ -53,7 +53,7 @@ class Match:
 
 
 def match_operators(
-    old: tuple[QueryOperator, ...], new: tuple[QueryOperator, ...], said: Mapping[int, int | None] | None = None
+    old: tuple[Computation, ...], new: tuple[Computation, ...], said: Mapping[int, int | None] | None = None
 ) -> tuple[Match, ...]:
     """Pair the operators of two queries.
 
@@ -80,7 +80,7 @@ def match_operators(
 
 
 def unknown_numbers(
-    old: tuple[QueryOperator, ...], new: tuple[QueryOperator, ...], said: Mapping[int, int | None]
+    old: tuple[Computation, ...], new: tuple[Computation, ...], said: Mapping[int, int | None]
 ) -> Iterator[Problem]:
     """Yield what is said of operators that do not exist, or twice."""
     were, become = ({one.number for one in side} for side in (old, new))
@@ -94,18 +94,18 @@ def unknown_numbers(
 
 
 def _matched(
-    old: tuple[QueryOperator, ...], new: tuple[QueryOperator, ...]
-) -> Iterator[tuple[QueryOperator | None, QueryOperator | None]]:
+    old: tuple[Computation, ...], new: tuple[Computation, ...]
+) -> Iterator[tuple[Computation | None, Computation | None]]:
     """Pair operators by what they are, not by number alone: one that is added ahead of another shifts the numbers.
 
     Operators of one kind are paired by all that is known of them, then by keys and number, then by keys alone where one
     only has these, then by number, and the last two of a kind with each other.
     """
     left, open_new = list(old), list(new)
-    pairs: list[tuple[QueryOperator, QueryOperator]] = []
+    pairs: list[tuple[Computation, Computation]] = []
 
-    def pair(of: Callable[[QueryOperator], object], *, unique: bool = False) -> None:
-        sides: list[dict[tuple[str, object], list[QueryOperator]]] = [{}, {}]
+    def pair(of: Callable[[Computation], object], *, unique: bool = False) -> None:
+        sides: list[dict[tuple[str, object], list[Computation]]] = [{}, {}]
         for side, operators in zip(sides, (left, open_new), strict=True):
             for one in operators:
                 side.setdefault((one.kind, of(one)), []).append(one)
@@ -117,7 +117,7 @@ def _matched(
         for operators in (left, open_new):
             operators[:] = [one for one in operators if id(one) not in paired]
 
-    if all(one.is_planned for one in old):
+    if all(one.is_known for one in old):
         known = {id(one): _identity(one) for one in (*old, *new)}
         pair(lambda one: (one.number, *known[id(one)]))
         pair(lambda one: known[id(one)], unique=True)
@@ -131,7 +131,7 @@ def _matched(
 
 
 def _is_certain(
-    was: QueryOperator, becomes: QueryOperator, old: tuple[QueryOperator, ...], new: tuple[QueryOperator, ...]
+    was: Computation, becomes: Computation, old: tuple[Computation, ...], new: tuple[Computation, ...]
 ) -> bool:
     """Whether a pair is no guess: only these two are alike, or all of their kind keep their numbers."""
     ours, theirs = (tuple(one for one in side if one.kind == was.kind) for side in (old, new))
@@ -142,18 +142,18 @@ def _is_certain(
 
 
 def _same_columns(
-    was: QueryOperator, becomes: QueryOperator, old: tuple[QueryOperator, ...], new: tuple[QueryOperator, ...]
+    was: Computation, becomes: Computation, old: tuple[Computation, ...], new: tuple[Computation, ...]
 ) -> bool:
     """Whether it is known what both compute, and only these two compute it."""
 
-    def of(one: QueryOperator) -> tuple[object, object]:
+    def of(one: Computation) -> tuple[object, object]:
         return one.columns, one.facts
 
-    if not (was.is_planned and of(was) == of(becomes)):
+    if not (was.is_known and of(was) == of(becomes)):
         return False
     return all(of(one) != of(was) for side in (old, new) for one in side if one is not was and one is not becomes)
 
 
-def _identity(one: QueryOperator) -> tuple[object, ...]:
+def _identity(one: Computation) -> tuple[object, ...]:
     texts = sorted((store, sorted(columns.items())) for store, columns in one.columns.items())
     return one.keys, without_places(repr(texts)), without_places(repr(sorted(one.facts.items())))

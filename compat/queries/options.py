@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-import attrs
-
 from ...serializers.wording import masked
 
 if TYPE_CHECKING:
@@ -85,25 +83,15 @@ _KEEPS_USER = re.compile(r"(?i)(hdfs|viewfs|abfss?|wasbs?)://[^/@:]*@")
 _JDBC = re.compile(r"(?i)jdbc:[a-z0-9]+:(?:thin:|oci:)?")
 
 
-@attrs.frozen
-class Options:
-    """The options of a source that are compared.
-
-    Attributes:
-        of_rows: Those that decide which rows there are, or what stands in them; without those that say the default.
-        unknown: Those of which nobody knows what they do.
-    """
-
-    of_rows: Mapping[str, str] = attrs.field(factory=dict)
-    unknown: Mapping[str, str] = attrs.field(factory=dict)
-
-
-def options_of(kind: str, given: Mapping[str, str]) -> Options:
+def options_of(kind: str, given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """Return the options of a source that are compared, without credentials.
 
     Args:
         kind: Its format.
         given: All its options.
+
+    Returns:
+        Those that decide which rows there are, or what stands in them, and those of which nobody knows what they do.
     """
     deciding = _OF_FORMATS.get(kind, {}) | (_FILES if kind in FILES else {})
     of_rows, unknown = {}, {}
@@ -115,7 +103,7 @@ def options_of(kind: str, given: Mapping[str, str]) -> Options:
                 of_rows[name] = without_credentials(value.lower() if is_word else value)
         elif name not in _IGNORED and not _SECRET.search(name) and not _SECRET.search(value):
             unknown[name] = without_credentials(value)
-    return Options(of_rows, unknown)
+    return of_rows, unknown
 
 
 def without_credentials(place: str) -> str:

@@ -214,17 +214,33 @@ def _collisions(pair: OperatorPair, key: FieldPair, value: FieldPair, changes: F
         return
     for path in changes.backfills:
         yield Problem(Asks.FIELD, "keys may become equal, so that a DataFrame cannot fill it", path)
+    yield from _merges(value, dropped, changes)
+
+
+def _merges(value: FieldPair, dropped: list[str], changes: FieldChanges) -> Iterator[Problem]:
+    """Yield which rules for values are missing, or merge nothing, where keys may become equal."""
     assert value.new is not None  # noqa: S101 - it is not dropped
-    for path in unmerged(value.new, value.path, changes.merges):
-        gone = ", ".join(dropped)
-        yield Problem(Asks.MERGE, f"keys may become equal without {gone}: say how their values are merged", path)
+    told = f"keys may become equal without {', '.join(dropped)}: say how their values are merged"
+    yield from (Problem(Asks.MERGE, told, path) for path in unmerged(value.new, value.path, changes.merges))
+    for path in never_merged(value.new, value.path):
+        if path in changes.merges:
+            told = "no rule merges its type: leave the rule out; if keys become equal, the migration writes nothing"
+            yield Problem(Asks.FIELD, told, path)
 
 
 def unmerged(of: SparkType, path: str, rules: Mapping[str, str]) -> Iterator[str]:
     """Yield the paths of the fields of values that need a rule, if keys become equal, and have none."""
+    never = {*never_merged(of, path)}
     for name, field in zip(of.names, of.fields, strict=True):
-        if field.type.word != "void" and (below := f"{path}.{name}") not in rules:
+        if field.type.word != "void" and (below := f"{path}.{name}") not in rules and below not in never:
             yield below
+
+
+def never_merged(of: SparkType, path: str) -> Iterator[str]:
+    """Yield the paths of the fields of values that no rule merges: structs, arrays, maps and intervals."""
+    for name, field in zip(of.names, of.fields, strict=True):
+        if field.type.fields or field.type.word.startswith("interval"):
+            yield f"{path}.{name}"
 
 
 def _unlike_keys(key: FieldPair, value: FieldPair, changes: FieldChanges) -> Iterator[Problem]:
@@ -278,10 +294,7 @@ def _variable_problems(pair: OperatorPair, changes: FieldChanges) -> Iterator[Pr
         for one in rest:
             yield from field_problems(one, pair)
         if len(rest) > 1 and (gone := dropped_of(rest[0])):
-            values = rest[1]
-            assert values.new is not None  # noqa: S101 - it is not dropped
-            told = f"keys may become equal without {', '.join(gone)}: say how their values are merged"
-            yield from (Problem(Asks.MERGE, told, at) for at in unmerged(values.new, values.path, changes.merges))
+            yield from _merges(rest[1], gone, changes)
     if pair.was.kind in OF_SCALA and is_changed:
         yield Problem(Asks.NOTHING, f"its types change, and {_LEFT_ALONE}", rule="SPK-6")
     yield from _variables_gone(pair, changes)

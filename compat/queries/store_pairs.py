@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ...serializers.spark_rows.spark_types import SparkType, StoreSchema
-    from .description import QueryOperator
+    from ..description import Computation
 
 STEPS = {"value": "", "list": "[]", "map": "{}"}
 """What stands behind the name of a variable in the path of its values, by its kind."""
@@ -41,6 +41,13 @@ class Variable:
     user_key: SparkType | None
     value: SparkType
     expires: bool
+
+    @property
+    def indexes(self) -> tuple[str, ...]:
+        """The words in the names of the stores that Spark keeps beside it; a counter of rows only if none expire."""
+        if self.kind == "list":
+            return ("ttl", "min", "count") if self.expires else ("rowCounter",)
+        return ("ttl",) if self.expires else ()
 
     @classmethod
     def of(cls, name: str, stores: Mapping[str, StoreSchema]) -> Variable:
@@ -87,8 +94,8 @@ class OperatorPair:
         renames: The stored paths of fields by their new ones: what is said, and what follows from what both compute.
     """
 
-    was: QueryOperator
-    becomes: QueryOperator
+    was: Computation
+    becomes: Computation
     stores: tuple[StorePair, ...]
     gone: tuple[str, ...]
     added: tuple[str, ...]
@@ -96,8 +103,8 @@ class OperatorPair:
 
 
 def pair_stores(
-    was: QueryOperator,
-    becomes: QueryOperator,
+    was: Computation,
+    becomes: Computation,
     answers: Answers | None = None,
     *,
     is_by_name: bool = False,
@@ -120,7 +127,7 @@ def pair_stores(
     for store, source in sources.items():
         known = dict(_known(store, was, becomes, answers))
         renames = {path: one.source or path for path, one in known.items() if one.source or accepts_otherwise} | renames
-        clear = becomes.columns.get(store, {}) if was.is_planned and not is_processor else ()
+        clear = becomes.columns.get(store, {}) if was.is_known and not is_processor else ()
         values = path_of_values(store, was.kind)
         pairing = Pairing(
             answers,
@@ -146,7 +153,7 @@ def pair_stores(
     return OperatorPair(was, becomes, tuple(stores), tuple(gone), tuple(added), renames)
 
 
-def _sources(was: QueryOperator, becomes: QueryOperator, answers: Answers) -> dict[str, str]:
+def _sources(was: Computation, becomes: Computation, answers: Answers) -> dict[str, str]:
     """Return the old stores of the new ones, by name."""
     if was.kind not in OF_VARIABLES:
         return {name: name for name in becomes.stores if name in was.stores}
@@ -157,13 +164,13 @@ def _sources(was: QueryOperator, becomes: QueryOperator, answers: Answers) -> di
     return {name: of for name, of in (by_name | said).items() if of in old}
 
 
-def _is_derived(store: str, *operators: QueryOperator) -> bool:
+def _is_derived(store: str, *operators: Computation) -> bool:
     """Whether Spark keeps a store beside a variable."""
     variable = derived_from(store) or TIMERS_BY_TIME.get(store, "")
     return bool(variable) and any(variable in one.stores for one in operators if one.kind in OF_VARIABLES)
 
 
-def _known(store: str, was: QueryOperator, becomes: QueryOperator, answers: Answers) -> Iterator[tuple[str, Origin]]:
+def _known(store: str, was: Computation, becomes: Computation, answers: Answers) -> Iterator[tuple[str, Origin]]:
     """Yield what is known of both sides of a store, by the path of the new field, where nothing is said of that."""
     said = {*answers.renames, *answers.filled, *answers.converted}
     values = path_of_values(store, was.kind)

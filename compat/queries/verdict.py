@@ -20,20 +20,19 @@ from ..policy import ACCEPT_ALL, Policy
 from ..report import CheckReport, OperatorReport, RoleReport, StateReport, Status
 from ..targets import Target
 from .columns import path_of_values
-from .descriptions import describe_operator
 from .facts import OF_CODE, details_of, facts_changed, hidden_types, of_type
 from .findings import findings_of
 from .inputs import inputs_changed, tables_not_compared
-from .kinds import KNOWN, OF_VARIABLES, TIME_TO_LIVE
+from .kinds import KNOWN, OF_VARIABLES
 from .operator_pairs import match_operators
 from .store_pairs import pair_stores
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from ..description import OperatorDescription
-    from .description import QueryDescription, QueryOperator
+    from ..description import Computation, OperatorDescription
     from .operator_pairs import Match
+    from .store_pairs import OperatorPair
 
 ACCEPTABLE = ("SPK-10", "SPK-12", "SPK-13", "SPK-15", "SPK-21")
 """The rules whose findings a caller may accept: Spark starts, and goes on as the new code says, with the old state."""
@@ -55,10 +54,10 @@ _HIDDEN_OF_FUNCTIONS = "what the keys are computed from, the code of the functio
 
 
 def judge(
-    old: QueryDescription,
-    new: QueryDescription,
+    old: JobDescription,
+    new: JobDescription,
     *,
-    known: QueryDescription | None = None,
+    known: JobDescription | None = None,
     accept: tuple[str, ...] = (),
     policy: Policy = ACCEPT_ALL,
     gap: str = "",
@@ -88,26 +87,25 @@ def judge(
             )
     origin = known.origin if known is not None else ""
     is_by_name = old.settings.get(_ENCODING, "unsaferow") != "unsaferow"
-    stored = with_plans(old, known)
+    before, after = with_plans(old, known), new
     whole = list(sources_changed(old, new, known))
     if gap:
         whole.append(Finding("$", "SPK-17", _FINE, "", "", gap, flags=(Flag.UNVERIFIED,)))
-    matches = match_operators(stored, new.operators)
+    matches = match_operators(before.computations, after.computations)
+    sides = [(before.operator_of(one.was), after.operator_of(one.becomes)) for one in matches]
+    pairs = [_paired(*one, is_by_name=is_by_name) for one in sides]
 
     def found(*, starts: bool) -> list[tuple[Finding, ...]]:
-        of_operators = (_operator(one, is_by_name=is_by_name, starts=starts) for one in matches)
+        both = zip(matches, pairs, strict=True)
+        of_operators = (_operator(*one, is_by_name=is_by_name, starts=starts) for one in both)
         return [tuple(_accepted(each, accept) for each in of) for of in (whole, *of_operators)]
 
     findings = found(starts=True)
     if any(each.verdict is _MIGRATE for of in findings for each in of):  # then nothing of it is read by Spark
         findings = found(starts=False)
     reads, *told = ([with_command(each, command) for each in of] for of in findings)
-    before, after = (
-        JobDescription(side.origin, tuple(describe_operator(one, name) for one in operators))
-        for side, operators, name in ((old, stored, origin), (new, new.operators, new.origin))
-    )
-    reports = (_report(one, of, before, after) for one, of in zip(matches, told, strict=True))
-    unseen = (what for operator in new.operators for what in operator.unseen)
+    reports = (_report(*one, of) for one, of in zip(sides, told, strict=True))
+    unseen = (what for one in new.computations for what in one.unseen)
     report = CheckReport(
         before,
         after,
@@ -128,12 +126,10 @@ def judge(
     return attrs.evolve(report, next_command=" ".join((command, *map(str, options))), next_options=options)
 
 
-def _report(match: Match, findings: Sequence[Finding], old: JobDescription, new: JobDescription) -> OperatorReport:
+def _report(
+    was: OperatorDescription | None, becomes: OperatorDescription | None, findings: Sequence[Finding]
+) -> OperatorReport:
     """Return the report on an operator: each finding with the key, or with the state that it is about."""
-    was, becomes = (
-        None if one is None else next(of for of in side.operators if _number(of) == one.number)
-        for one, side in ((match.was, old), (match.becomes, new))
-    )
     side = becomes or was
     assert side is not None  # noqa: S101 - a pair has one
     status = Status.MATCHED if was and becomes else Status.NEW if becomes else Status.ORPHANED
@@ -155,11 +151,6 @@ def _report(match: Match, findings: Sequence[Finding], old: JobDescription, new:
     return OperatorReport(
         side.operator_id, side.uid, "", status, of_key, tuple(states), was=was, becomes=becomes, whole=of_whole
     )
-
-
-def _number(operator: OperatorDescription) -> int:
-    assert operator.computation is not None  # noqa: S101 - it is of a query
-    return operator.computation.number
 
 
 def _role(findings: Sequence[Finding]) -> RoleReport:
@@ -185,9 +176,9 @@ def _place(path: Path, states: Collection[str], operator: OperatorDescription) -
     return ""
 
 
-def nobody_compared(new: QueryDescription, known: QueryDescription | None) -> Iterator[str]:
+def nobody_compared(new: JobDescription, known: JobDescription | None) -> Iterator[str]:
     """Yield what of a query is not compared with the old one, beside what its plan does not show."""
-    details = (one for operator in new.operators for of in operator.details.values() for one in of)
+    details = (one for operator in new.computations for of in operator.details.values() for one in of)
     functions = dict.fromkeys(one for one in details if one.kind == "function")
     if known is None:
         yield from (f"the code of {one.name}" for one in functions)
@@ -205,16 +196,16 @@ def nobody_compared(new: QueryDescription, known: QueryDescription | None) -> It
         )
 
 
-def _not_recorded(new: QueryDescription, known: QueryDescription) -> Iterator[str]:
+def _not_recorded(new: JobDescription, known: JobDescription) -> Iterator[str]:
     """Yield what an earlier release did not record of a query, and this one compares."""
-    recorded = {text for one in known.operators for text in hidden_types(one)}
-    kept = {text for one in known.operators for of in one.columns.values() for text in of.values()}
-    for operator in new.operators:
+    recorded = {text for one in known.computations for text in hidden_types(one)}
+    kept = {text for one in known.computations for of in one.columns.values() for text in of.values()}
+    for operator in new.computations:
         for of in (one for one in details_of(operator) if one.kind == "type"):
             text = of.name.partition(" ")[2]
             if text in kept and of_type(of)[0] not in recorded:
                 yield f"the type of what {text} keeps"
-    for operator in known.operators:
+    for operator in known.computations:
         for store, schema in operator.stores.items():
             paths = (f"key.{name}" for name in schema.key.names if "#" in name)
             texts = operator.columns.get(store, {})
@@ -245,47 +236,47 @@ def _accepted(finding: Finding, accept: tuple[str, ...]) -> Finding:
     return attrs.evolve(finding, verdict=_FINE, reason=f"accepted: {finding.reason}", ways_out=(), flags=())
 
 
-def difference(old: QueryDescription, known: QueryDescription) -> str:
+def difference(old: JobDescription, known: JobDescription) -> str:
     """Return what shows that a query did not write a checkpoint; "": nothing does."""
-    theirs = {one.number: one for one in known.operators}
-    for one in old.operators:
+    theirs = {one.number: one for one in known.computations}
+    for one in old.computations:
         other = theirs.pop(one.number, None)
         if other is None or other.kind != one.kind:
             return f"operator {one.title} is not one of its operators"
-        if not _same(one, other):
+        described = old.operator_of(one)
+        if not (described is not None and described.unreadable) and _types(one) != _types(other):
             return f"the types of operator {one.title} are others in the checkpoint"
     return f"the checkpoint has no operator {', '.join(one.title for one in theirs.values())}" if theirs else ""
 
 
-def with_plans(old: QueryDescription, known: QueryDescription | None) -> tuple[QueryOperator, ...]:
-    """Return the operators of a checkpoint with what is known of the query that wrote them.
+def with_plans(old: JobDescription, known: JobDescription | None) -> JobDescription:
+    """Return the description of a checkpoint with what is known of the query that wrote it.
 
     Raises:
         DeclarationError: That query did not write this checkpoint.
     """
     if known is None:
-        return old.operators
+        return old
     if told := difference(old, known):
         raise DeclarationError(
             f"the checkpoint was not written by {known.origin}: {told}",
             advice="name the code that wrote the checkpoint; or leave it out: then the checkpoint alone is compared",
         )
-    theirs = {one.number: one for one in known.operators}
-    return tuple(
-        attrs.evolve(theirs[one.number], stores=one.stores, unreadable=one.unreadable) for one in old.operators
-    )
+    theirs = {one.number: one for one in known.computations}
+    described = old.computing(lambda one: attrs.evolve(theirs[one.number], stores=one.stores))
+    return attrs.evolve(described, sources=known.sources, inputs=known.inputs)
 
 
-def _same(one: QueryOperator, other: QueryOperator) -> bool:
-    """Whether names and types of all stores are equal, as far as they are read."""
-
-    def shown(operator: QueryOperator) -> dict[str, tuple[str, str]]:
-        return {name: (of.key.describe(), of.value.describe()) for name, of in operator.stores.items()}
-
-    return bool(one.unreadable) or shown(one) == shown(other)
+def without_code(of: Computation) -> Computation:
+    """Return what is known of an operator by its types alone."""
+    return attrs.evolve(of, columns={}, facts={}, unseen=(), source="", details={})
 
 
-def sources_changed(old: QueryDescription, new: QueryDescription, known: QueryDescription | None) -> Iterator[Finding]:
+def _types(of: Computation) -> dict[str, tuple[str, str]]:
+    return {name: (one.key.describe(), one.value.describe()) for name, one in of.stores.items()}
+
+
+def sources_changed(old: JobDescription, new: JobDescription, known: JobDescription | None) -> Iterator[Finding]:
     """Yield what is found on the sources of a query, and on what else it reads."""
     was, now = known.sources if known is not None else old.sources, new.sources
     if known is not None and known.inputs is None:  # then a source that stands twice was recorded once
@@ -311,7 +302,20 @@ def sources_changed(old: QueryDescription, new: QueryDescription, known: QueryDe
         yield from inputs_changed(known.inputs or (), new.inputs or ())
 
 
-def _operator(match: Match, *, is_by_name: bool, starts: bool) -> Iterator[Finding]:
+def _paired(
+    was: OperatorDescription | None, becomes: OperatorDescription | None, *, is_by_name: bool
+) -> OperatorPair | str:
+    """Return what becomes of the stores of an operator, or why that is not known."""
+    if was is None or becomes is None or was.computation is None or becomes.computation is None:
+        return "only one side has the operator"
+    if unreadable := was.unreadable or becomes.unreadable:
+        return unreadable
+    if was.computation.kind not in KNOWN:
+        return "its kind is not known"
+    return pair_stores(was.computation, becomes.computation, is_by_name=is_by_name)
+
+
+def _operator(match: Match, pair: OperatorPair | str, *, is_by_name: bool, starts: bool) -> Iterator[Finding]:
     """Yield what is found on an operator; `starts` as in `findings_of`."""
     was, becomes = match.was, match.becomes
     there = was or becomes
@@ -341,14 +345,13 @@ def _operator(match: Match, *, is_by_name: bool, starts: bool) -> Iterator[Findi
                 "keep the order of the operators, counted from the sink", NEW,
             ),
         )  # fmt: skip
-    if was.unreadable or becomes.unreadable:
+    if isinstance(pair, str):
         yield Finding(
             "$", "SPK-16", _REFUSED, "", "",
-            f"its types cannot be compared: {was.unreadable or becomes.unreadable}",
+            f"its types cannot be compared: {pair}",
             ("compare the code by hand, or start with a new checkpoint",),
         )  # fmt: skip
         return
-    pair = pair_stores(was, becomes, is_by_name=is_by_name)
     found = tuple(findings_of(pair, is_by_name=is_by_name, starts=starts))
     yield from found
     for name in sorted({*was.modes} & {*becomes.modes}):
@@ -357,11 +360,10 @@ def _operator(match: Match, *, is_by_name: bool, starts: bool) -> Iterator[Findi
                 "$", "SPK-20", _REFUSED, was.modes[name], becomes.modes[name],
                 f"the {name} is another one; Spark refuses to start", (f"keep the {name} of the old query", NEW),
             )  # fmt: skip
-    if was.is_planned:
+    if was.is_known:
         told_of = {f"$<{name}>" for name in {*was.modes} & {*becomes.modes}}  # Spark itself refuses another one
         told_of |= {one.path for one in found}
-        told_of |= {f"$<{TIME_TO_LIVE}{one}>" for one in (*pair.gone, *pair.added)}  # it has no entries on both sides
-        yield from (one for one in facts_changed(was, becomes) if one.path not in told_of)
+        yield from (one for one in facts_changed(pair) if one.path not in told_of)
     else:
         yield Finding("$", "SPK-17", _FINE, "", "", hidden_in(was.kind), flags=(Flag.UNVERIFIED,))
 
@@ -372,7 +374,7 @@ def hidden_in(kind: str) -> str:
     return f"the checkpoint does not show {hidden}, and filters; name the old code with --was, or record the query"
 
 
-def _one_sided(was: QueryOperator | None, becomes: QueryOperator | None) -> Finding:
+def _one_sided(was: Computation | None, becomes: Computation | None) -> Finding:
     keep = WayOut("keep the stateful operators of the old query")
     if becomes is None:
         assert was is not None  # noqa: S101 - a pair has one

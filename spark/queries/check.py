@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ...compat.description import JobDescription
 from ...compat.policy import ACCEPT_ALL, Policy
-from ...compat.queries.description import QueryDescription
 from ...compat.queries.verdict import difference, judge
 from ...serializers.errors import DeclarationError, JobNotFound, StateShiftError, UserCodeFailed
 from ...serializers.wording import shell_word
@@ -83,7 +83,7 @@ def check_query(
 
 def compare(
     checkpoint: SparkCheckpoint,
-    new: QueryDescription,
+    new: JobDescription,
     *,
     was: DataFrame | DataStreamWriter | None = None,
     known: Known | None = None,
@@ -108,10 +108,10 @@ def compare(
 
 
 def what_is_known(
-    checkpoint: SparkCheckpoint, stored: QueryDescription, was: DataFrame | DataStreamWriter | QueryDescription | None
+    checkpoint: SparkCheckpoint, stored: JobDescription, was: DataFrame | DataStreamWriter | JobDescription | None
 ) -> Known:
     """Return what is known of the query that wrote a checkpoint: from the old code, else from a recording."""
-    if isinstance(was, QueryDescription):
+    if isinstance(was, JobDescription):
         return Known(was)
     if was is not None:
         return Known(describe_under(UnstartedQuery.of(was), checkpoint.log.last, "the old code"))

@@ -1,8 +1,8 @@
 """`describe`: the stateful operators of a streaming query that was not started, and those of a checkpoint beside them.
 
 query = describe(spark.readStream.….groupBy("k").agg(sum("n")))
-query.operators[0].stores["default"].value      # the types that Spark would write
-query.operators[0].columns["default"]           # {"key.k": "k", "value.sum": "sum(n)"}: what stands in them
+query.computations[0].stores["default"].value      # the types that Spark would write
+query.computations[0].columns["default"]           # {"key.k": "k", "value.sum": "sum(n)"}: what stands in them
 
 A checkpoint has the types alone: what stands in the columns is known of a query, and of a recording of one.
 """
@@ -10,13 +10,12 @@ A checkpoint has the types alone: what stands in the columns is known of a query
 from __future__ import annotations
 
 from collections import Counter
-from itertools import starmap
 from typing import TYPE_CHECKING
 
 import attrs
 
+from ...compat.description import JobDescription
 from ...compat.queries.columns import group_of
-from ...compat.queries.description import QueryDescription, QueryOperator
 from ...compat.queries.kinds import JOIN, LIMIT
 from ...compat.queries.plan_text import Detail, details_in, unmarked
 from ...serializers.errors import UnsupportedFormat
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+    from ...compat.description import OperatorDescription
     from ...compat.queries.plan_operators import Column, PlannedOperator
     from ...state.formats.spark.logs import PlannedBatch
     from ...state.formats.spark.reader import SparkOperator
@@ -43,7 +43,7 @@ def describe(
     *,
     checkpoint: str | os.PathLike[str] = "",
     output_mode: str = "",
-) -> QueryDescription:
+) -> JobDescription:
     """Return the stateful operators of a streaming query that was not started.
 
     Spark plans the query as for its first batch. Nothing is started, and no source is read; of transformWithState Spark
@@ -64,16 +64,23 @@ def describe(
     return describe_under(unstarted, SparkCheckpoint.open(checkpoint).log.last if checkpoint else None)
 
 
-def describe_under(query: UnstartedQuery, batch: PlannedBatch | None, origin: str = "query") -> QueryDescription:
+def describe_under(query: UnstartedQuery, batch: PlannedBatch | None, origin: str = "query") -> JobDescription:
     """Return the stateful operators of a query under the settings that a batch pins; see `describe`."""
     with planned(query, None if batch is None else batch.settings) as plan:
         return describe_planned(plan, origin)
 
 
-def describe_planned(plan: Planned, origin: str) -> QueryDescription:
+def describe_planned(plan: Planned, origin: str) -> JobDescription:
     """Return the stateful operators of a planned query; see `describe`."""
-    operators = tuple(starmap(_operator, _paired(plan.state.operators, plan.query.operators)))
-    return QueryDescription(origin, operators, plan.query.sources, plan.settings, plan.spark, plan.query.inputs)
+    found = _paired(plan.state.operators, plan.query.operators)
+    return JobDescription(
+        origin,
+        tuple(_operator(one, of, origin) for one, of in found),
+        sources=plan.query.sources,
+        settings=plan.settings,
+        spark=plan.spark,
+        inputs=plan.query.inputs,
+    )
 
 
 def _paired(
@@ -95,20 +102,23 @@ def _paired(
     return zip(found, left, strict=True)
 
 
-def _operator(operator: SparkOperator, plan: PlannedOperator) -> QueryOperator:
-    stored, unseen = stored_operator(operator), plan.unseen
+def _operator(operator: SparkOperator, plan: PlannedOperator, origin: str) -> OperatorDescription:
+    described, unseen = stored_operator(operator), plan.unseen
+    stored = described.computation
+    assert stored is not None  # noqa: S101 - it is of a query
     for schema in stored.stores.values():
         if plan.values and len(schema.value.fields) - len(plan.values) not in {0, len(plan.keys)}:
             plan, unseen = attrs.evolve(plan, values=()), (*unseen, "what each aggregate is computed from")
     marked = {name: _columns(name, schema, plan) for name, schema in stored.stores.items()}
-    return attrs.evolve(
+    computation = attrs.evolve(
         stored,
         columns={name: {path: unmarked(text) for path, text in texts.items()} for name, texts in marked.items()},
         facts={unmarked(name): unmarked(text) for name, text in plan.facts.items()},
         unseen=unseen,
-        is_planned=True,
+        source=origin,
         details={name: details for name, details in _details(marked, plan) if details},
     )
+    return attrs.evolve(described, computation=computation)
 
 
 def _details(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ...compat.fingerprint import UNKNOWN, fingerprint, fingerprint_of_own_code
 from ...compat.queries.plan_text import FunctionCode
 from ...serializers.errors import cause_text
+from .java import function_of, items_of, kind_of, within
 from .processors import processor_of
 
 if TYPE_CHECKING:
@@ -21,35 +22,14 @@ _OF_PYTHON = {"PythonUDF", "PythonUDAF", "PythonUDTF"}
 
 def functions_of(plan: Any) -> dict[int, FunctionCode]:
     """Return the code of the Python functions of a plan of Java's, by the id of their results."""
-    found: dict[int, FunctionCode] = {}
-    for expression in _expressions(plan):
-        if str(expression.getClass().getSimpleName()) in _OF_PYTHON:
-            found[int(expression.resultId().id())] = _code(expression.func())
-    return found
-
-
-def _expressions(plan: Any) -> Iterator[Any]:
-    listed = plan.expressions()
-    for index in range(listed.size()):
-        yield from _within(listed.apply(index))
-    children = plan.children()
-    for index in range(children.size()):
-        yield from _expressions(children.apply(index))
-
-
-def _within(expression: Any) -> Iterator[Any]:
-    yield expression
-    children = expression.children()
-    for index in range(children.size()):
-        yield from _within(children.apply(index))
+    listed = (one for node in within(plan) for of in items_of(node.expressions()) for one in within(of))
+    return {int(one.resultId().id()): _code(one.func()) for one in listed if kind_of(one) in _OF_PYTHON}
 
 
 def _code(function: Any) -> FunctionCode:
-    from pyspark import cloudpickle
-
-    try:  # it is the code of this process, pickled by PySpark when the query was built
+    try:
         with _new_classes():
-            code, *_ = cloudpickle.loads(bytes(function.command().unsafeArray()))
+            code = function_of(function)
         processor = processor_of(code)
         code, name = (code, "") if processor is None else (processor, type(processor).__name__)
         whole = fingerprint(code)

@@ -19,7 +19,7 @@ import attrs
 from ...compat.explain import obstacles
 from ...compat.json_files import parse_document, print_sealed
 from ...compat.policy import ACCEPT_ALL, Policy
-from ...compat.queries.description import QueryDescription, from_data, to_data
+from ...compat.queries.description import from_data, to_data
 from ...compat.queries.verdict import judge
 from ...compat.queries.wording import for_people
 from ...compat.report import worst_decision
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from ...compat.queries.description import QueryOperator
+    from ...compat.description import Computation, JobDescription
     from ...compat.queries.plan_text import Detail
     from ...compat.report import CheckReport
 
@@ -138,7 +138,7 @@ class QueryGate:
         """Return a file as messages name it: from the project's folder."""
         return file.relative_to(self.folder).as_posix() if file.is_relative_to(self.folder) else str(file)
 
-    def stored(self) -> dict[str, QueryDescription]:
+    def stored(self) -> dict[str, JobDescription]:
         """Return the descriptions of all listed queries.
 
         Raises:
@@ -160,13 +160,13 @@ class QueryGate:
                 )
         return {name: self.read(name) for name in self.places}
 
-    def read(self, name: str) -> QueryDescription:
+    def read(self, name: str) -> JobDescription:
         """Return the description of a query; see `stored`."""
         file = self.file(name)
         return self.parsed(file.read_bytes(), self.shown(file))
 
     @staticmethod
-    def parsed(text: str | bytes, origin: str) -> QueryDescription:
+    def parsed(text: str | bytes, origin: str) -> JobDescription:
         """Return the description in the text of a file.
 
         Raises:
@@ -182,11 +182,11 @@ class QueryGate:
                 raise CorruptFile(f"the description of a query is damaged: {cause_text(error)}") from error
 
     @staticmethod
-    def text(query: QueryDescription) -> str:
+    def text(query: JobDescription) -> str:
         """Return the text of the file with a description."""
         return print_sealed(FORMAT, VERSION, to_data(query))
 
-    def describe(self, name: str, spark: SparkSession, settings: Mapping[str, str] | None = None) -> QueryDescription:
+    def describe(self, name: str, spark: SparkSession, settings: Mapping[str, str] | None = None) -> JobDescription:
         """Return the description of a query as its function builds it now.
 
         Args:
@@ -212,7 +212,7 @@ class QueryGate:
         self,
         spark: SparkSession,
         *,
-        earlier: Mapping[str, QueryDescription] | None = None,
+        earlier: Mapping[str, JobDescription] | None = None,
         accept: tuple[str, ...] = (),
         policy: Policy = ACCEPT_ALL,
     ) -> QueryChecks:
@@ -241,7 +241,7 @@ class QueryGate:
         return QueryChecks(tuple(checks))
 
 
-def same(one: QueryDescription, other: QueryDescription) -> bool:
+def same(one: JobDescription, other: JobDescription) -> bool:
     """Whether two descriptions are of the same operators and inputs, under whatever settings.
 
     Of one that an earlier release made, what it has is compared.
@@ -250,9 +250,8 @@ def same(one: QueryDescription, other: QueryDescription) -> bool:
     if one.inputs is None or other.inputs is None:
         one, other = (
             attrs.evolve(
-                of,
+                of.computing(lambda operator: attrs.evolve(operator, details={}, unseen=())),
                 sources=tuple(dict.fromkeys(of.sources)),
-                operators=tuple(attrs.evolve(operator, details={}, unseen=()) for operator in of.operators),
                 inputs=None,
             )
             for of in (one, other)
@@ -261,15 +260,13 @@ def same(one: QueryDescription, other: QueryDescription) -> bool:
     return all(ours.get(part) == theirs.get(part) for part in ("operators", "sources", "inputs"))
 
 
-def _without_gaps(one: QueryDescription, other: QueryDescription) -> QueryDescription:
+def _without_gaps(one: JobDescription, other: JobDescription) -> JobDescription:
     """Return a description without what an earlier release did not describe, if it made the other one."""
-    theirs = {operator.number: operator for operator in other.operators}
-    return attrs.evolve(
-        one, operators=tuple(_as_described(of, theirs.get(of.number)) for of in one.operators)
-    )  # fmt: skip
+    theirs = {operator.number: operator for operator in other.computations}
+    return one.computing(lambda of: _as_described(of, theirs.get(of.number)))
 
 
-def _as_described(one: QueryOperator, other: QueryOperator | None) -> QueryOperator:
+def _as_described(one: Computation, other: Computation | None) -> Computation:
     if other is None:
         return one
     details: dict[str, tuple[Detail, ...]] = {}

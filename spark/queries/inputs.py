@@ -17,9 +17,10 @@ import attrs
 
 from ...compat.fingerprint import UNKNOWN, closure_of, fingerprint, is_users
 from ...compat.queries.inputs import SESSION_ZONE, SOURCES, Input
-from ...compat.queries.options import OF_TEXT, Options, options_of, without_credentials
+from ...compat.queries.options import OF_TEXT, options_of, without_credentials
 from ...compat.queries.plan_text import parse_plan
 from ...serializers.spark_rows.spark_types import SparkType, parse_struct
+from .java import function_of, items_of, kind_of, private, within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -56,7 +57,7 @@ def read_inputs(
         same = [columns for of, columns in found if of & ids] or [columns for _, columns in found]
         sources.append(_source(leaf, frozenset().union(*same), settings))
     tables = [
-        _cached(leaf, columns, settings, text_of) if _name_of(leaf) == _CACHED else _table(leaf, columns, settings)
+        _cached(leaf, columns, settings, text_of) if kind_of(leaf) == _CACHED else _table(leaf, columns, settings)
         for leaf, columns in leaves
         if not _is_source(leaf)
     ]
@@ -64,15 +65,11 @@ def read_inputs(
 
 
 def _leaves(plan: Any) -> Iterator[Any]:
-    children = plan.children()
-    if not children.size():
-        yield plan
-    for index in range(children.size()):
-        yield from _leaves(children.apply(index))
+    return (one for one in within(plan) if not one.children().size())
 
 
 def _is_source(leaf: Any) -> bool:
-    return str(leaf.getClass().getSimpleName()) in SOURCES
+    return kind_of(leaf) in SOURCES
 
 
 def _node(leaf: Any) -> Node:
@@ -96,7 +93,7 @@ def _schema(leaf: Any) -> SparkType | None:
 
 def _source(leaf: Any, used: frozenset[str], settings: Mapping[str, str]) -> Input:
     name = without_credentials(str(leaf.sourceName()))
-    if leaf.getClass().getSimpleName() == "StreamingRelation":
+    if kind_of(leaf) == "StreamingRelation":
         of = leaf.dataSource()
         kind, given = _word(of.className()), _of_scala(of.options())
     else:
@@ -105,10 +102,11 @@ def _source(leaf: Any, used: frozenset[str], settings: Mapping[str, str]) -> Inp
 
 
 def _made(base: Input, leaf: Any, used: frozenset[str], given: Mapping[Any, Any], settings: Mapping[str, str]) -> Input:
-    schema, options = _schema(leaf), options_of(base.kind, {str(name): str(value) for name, value in given.items()})
-    if base.kind in OF_TEXT and "timezone" not in options.of_rows and (schema is None or _has_times(schema, used)):
-        options = attrs.evolve(options, unknown={**options.unknown, SESSION_ZONE: settings.get(_ZONE, "")})
-    return attrs.evolve(base, schema=schema, used=tuple(sorted(used)), options=options)
+    schema = _schema(leaf)
+    options, others = options_of(base.kind, {str(name): str(value) for name, value in given.items()})
+    if base.kind in OF_TEXT and "timezone" not in options and (schema is None or _has_times(schema, used)):
+        others[SESSION_ZONE] = settings.get(_ZONE, "")
+    return attrs.evolve(base, schema=schema, used=tuple(sorted(used)), options=options, other_options=others)
 
 
 def _has_times(schema: SparkType, used: frozenset[str]) -> bool:
@@ -130,7 +128,7 @@ def _of_scala(of: Any) -> dict[str, str]:
 
 def _table(leaf: Any, used: frozenset[str], settings: Mapping[str, str]) -> Input:
     """Return a static table. What a release of Spark has in another form than this one knows is told to be unread."""
-    kind = str(leaf.getClass().getSimpleName())
+    kind = kind_of(leaf)
     plain = Input(kind, "", is_stream=False, schema=_schema(leaf), used=tuple(sorted(used)))
     try:
         return _TABLES[kind](leaf, used, settings, plain)
@@ -139,10 +137,9 @@ def _table(leaf: Any, used: frozenset[str], settings: Mapping[str, str]) -> Inpu
 
 
 def _relation(leaf: Any, used: frozenset[str], settings: Mapping[str, str], plain: Input) -> Input:
-    of, kind = leaf.relation(), str(leaf.relation().getClass().getSimpleName())
+    of, kind = leaf.relation(), kind_of(leaf.relation())
     if kind == "HadoopFsRelation":
-        places = of.location().rootPaths()
-        name = ", ".join(sorted(without_credentials(str(places.apply(at))) for at in range(places.size())))
+        name = ", ".join(sorted(without_credentials(str(one)) for one in items_of(of.location().rootPaths())))
         word, given = _word(of.fileFormat().shortName()), _of_scala(of.options())
     elif kind == "JDBCRelation":
         given = _of_scala(of.jdbcOptions().parameters())
@@ -156,7 +153,7 @@ def _relation(leaf: Any, used: frozenset[str], settings: Mapping[str, str], plai
 def _scanned(leaf: Any, used: frozenset[str], settings: Mapping[str, str], plain: Input) -> Input:
     of = leaf.relation() if hasattr(leaf, "relation") and "Scan" in plain.name else leaf
     name = without_credentials(str(of.table().name()))
-    base = attrs.evolve(plain, name=name, kind=_word(of.table().getClass().getSimpleName()), unread="the contents")
+    base = attrs.evolve(plain, name=name, kind=_word(kind_of(of.table())), unread="the contents")
     return _made(base, leaf, used, dict(of.options().asCaseSensitiveMap()), settings)
 
 
@@ -198,21 +195,17 @@ def _digest(text: str) -> str:
 
 def _parallelized(rdd: Any) -> tuple[list[bytes], list[Any]] | None:
     """Return the pickled rows that an RDD was made of, and the user's functions that they go through; None: others."""
-    from pyspark import cloudpickle
-
     functions: list[Any] = []
-    while (kind := str(rdd.getClass().getSimpleName())) != "ParallelCollectionRDD":
+    while (kind := kind_of(rdd)) != "ParallelCollectionRDD":
         if kind == "PythonRDD":
-            command = bytes(_private(rdd, "func").command().unsafeArray())
-            functions += _users(cloudpickle.loads(command)[0], set())
+            functions += _users(function_of(private(rdd, "func")), set())
         parents = rdd.dependencies()
         if parents.size() != 1:
             return None
         rdd = parents.apply(0).rdd()
-    data = _private(rdd, "data")
     chunks: list[bytes] = []
-    for at in range(data.size()):
-        chunks.append(bytes(data.apply(at)))
+    for one in items_of(private(rdd, "data")):
+        chunks.append(bytes(one))
         if sum(map(len, chunks)) > _MOST_BYTES:
             return None
     return chunks, functions
@@ -230,12 +223,6 @@ def _users(function: Any, seen: set[int]) -> Iterator[Any]:
         yield from _users(one, seen)
 
 
-def _private(java: Any, name: str) -> Any:
-    field = java.getClass().getDeclaredField(name)
-    field.setAccessible(True)
-    return field.get(java)
-
-
 def _cached(leaf: Any, used: frozenset[str], settings: Mapping[str, str], text_of: Callable[[Node], str]) -> Input:
     """Return a table that is cached: the text of the plan that made it, and what that reads."""
     plan = leaf.cacheBuilder().logicalPlan()
@@ -244,14 +231,10 @@ def _cached(leaf: Any, used: frozenset[str], settings: Mapping[str, str], text_o
     for number, one in enumerate(_leaves(plan), start=1):
         schema = _schema(one)
         inner = _table(one, frozenset(() if schema is None else schema.names), settings)
-        facts = {"place": inner.name, "format": inner.kind, "rows": inner.rows, **inner.options.of_rows}
+        facts = {"place": inner.name, "format": inner.kind, "rows": inner.rows, **inner.options}
         told |= {f"{name} of table {number} in it": value for name, value in facts.items() if value}
         unread = unread or inner.unread
-    return Input("a cached table", "cache", False, _schema(leaf), tuple(sorted(used)), Options(told), unread=unread)  # noqa: FBT003
-
-
-def _name_of(plan: Any) -> str:
-    return str(plan.getClass().getSimpleName())
+    return Input("a cached table", "cache", False, _schema(leaf), tuple(sorted(used)), told, unread=unread)  # noqa: FBT003
 
 
 _TABLES: dict[str, Callable[[Any, frozenset[str], Mapping[str, str], Input], Input]] = {

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+    from ...compat.description import JobDescription
     from ...compat.queries.changes import FieldChanges
-    from ...compat.queries.description import QueryDescription
-    from ...state.migration.queries.plan_file import CheckpointPlanFile
+    from ...state.migration.plan_file import PlanFile
 
 
 def migrate_checkpoint(
@@ -45,7 +45,7 @@ def migrate_checkpoint(
     *,
     query: DataFrame | DataStreamWriter | None = None,
     like: str | os.PathLike[str] | None = None,
-    was: DataFrame | DataStreamWriter | QueryDescription | None = None,
+    was: DataFrame | DataStreamWriter | JobDescription | None = None,
     changes: Mapping[int, FieldChanges] | None = None,
     operators: Mapping[int, int | None] | None = None,
     accept: tuple[str, ...] = (),
@@ -53,7 +53,7 @@ def migrate_checkpoint(
     new_query_id: bool = False,
     require_recording: bool = False,
     dry_run: bool = False,
-    expected: CheckpointPlanFile | None = None,
+    expected: PlanFile | None = None,
 ) -> CheckpointReport:
     """Copy a checkpoint, with the state of its last committed batch under the types of a new query.
 
@@ -122,7 +122,7 @@ def migrate_checkpoint(
             plan_sha256=plan.digest(),
         )
         if expected is not None:
-            expected.require_same(report)
+            expected.require_same(report.plan_file(expected.new_types, expected.typed or {}))
         if not dry_run:
             copy = Copy(plan, folder)
             own_id = copy.new_id if new_query_id else old.log.query_id

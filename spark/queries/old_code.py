@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from ...compat.queries.description import QueryDescription
+    from ...compat.description import JobDescription
     from ...state.formats.spark.logs import PlannedBatch
 
 _FILE = ".py"
 
 
-def describe_old(place: str, new: str, spark: SparkSession, batch: PlannedBatch | None) -> QueryDescription:
+def describe_old(place: str, new: str, spark: SparkSession, batch: PlannedBatch | None) -> JobDescription:
     """Return the query that `--was` names.
 
     Args:

@@ -27,6 +27,7 @@ from ...serializers.errors import DeclarationError, StateShiftError, Unsupported
 from ...state.formats.spark.reader import SparkCheckpoint
 from .functions import functions_of
 from .inputs import read_inputs
+from .java import items_of, kind_of, private, within
 from .processors import UNSEEN, times_to_live
 
 if TYPE_CHECKING:
@@ -157,9 +158,9 @@ class UnstartedQuery:
         if isinstance(query, DataStreamWriter):
             writer = cast("Any", query)
             frame = writer._df  # noqa: SLF001 - there is no public way
-            said = _private(writer._jwrite, "outputMode")  # noqa: SLF001
+            said = private(writer._jwrite, "outputMode")  # noqa: SLF001
             mode = output_mode or str(said.toString()).lower()
-            place = _private(writer._jwrite, "extraOptions").get("checkpointLocation")  # noqa: SLF001
+            place = private(writer._jwrite, "extraOptions").get("checkpointLocation")  # noqa: SLF001
             checkpoint = str(place.get()) if place.isDefined() else ""
             _require_batches(writer._jwrite)  # noqa: SLF001
         if not hasattr(frame, "_jdf"):
@@ -192,9 +193,9 @@ def _require_batches(writer: Any) -> None:
     Raises:
         UnsupportedFormat: It is one.
     """
-    trigger = str(_private(writer, "trigger").getClass().getSimpleName())
+    trigger = kind_of(private(writer, "trigger"))
     mode = {"RealTimeTrigger": "in real-time mode", "ContinuousTrigger": "continuously"}.get(trigger, "")
-    has_async = _private(writer, "extraOptions").get(_ASYNC)
+    has_async = private(writer, "extraOptions").get(_ASYNC)
     if has_async.isDefined() and str(has_async.get()).lower() == "true":
         mode = mode or "with asynchronous progress"
     if mode:
@@ -204,12 +205,6 @@ def _require_batches(writer: Any) -> None:
             advice="run it in batches (trigger processingTime or availableNow, without asyncProgressTrackingEnabled)",
             written="Nothing was started.",
         )
-
-
-def _private(java: Any, name: str) -> Any:
-    field = java.getClass().getDeclaredField(name)
-    field.setAccessible(True)
-    return field.get(java)
 
 
 @contextmanager
@@ -369,31 +364,16 @@ def _worker_failed(told: str) -> StateShiftError:
 
 def _aggregates(plan: Any) -> Iterator[tuple[int, Buffers]]:
     """Yield the buffers of each aggregate, by the id of its result."""
-    if plan.getClass().getSimpleName() == "Aggregate":
-        listed = plan.aggregateExpressions()
-        for index in range(listed.size()):
-            yield from _of_expression(listed.apply(index))
-    children = plan.children()
-    for index in range(children.size()):
-        yield from _aggregates(children.apply(index))
-
-
-def _of_expression(expression: Any) -> Iterator[tuple[int, Buffers]]:
-    if expression.getClass().getSimpleName() == "AggregateExpression":
-        yield expression.resultId().id(), _buffers(expression.aggregateFunction())
-        return
-    children = expression.children()
-    for index in range(children.size()):
-        yield from _of_expression(children.apply(index))
+    for node in (one for one in within(plan) if kind_of(one) == "Aggregate"):
+        for one in (part for listed in items_of(node.aggregateExpressions()) for part in within(listed)):
+            if kind_of(one) == "AggregateExpression":
+                yield one.resultId().id(), _buffers(one.aggregateFunction())
 
 
 def _buffers(function: Any) -> Buffers:
     """Return the buffers of an aggregate, with the types that those in the state do not show."""
-    kind, made, of = (
-        str(function.getClass().getSimpleName()), function.aggBufferAttributes(), function.children()
-    )  # fmt: skip
-    inputs = [of.apply(at) for at in range(of.size())]
-    if inputs and inputs[0].getClass().getSimpleName() == "UnscaledValue":
+    kind, made, inputs = kind_of(function), function.aggBufferAttributes(), [*items_of(function.children())]
+    if inputs and kind_of(inputs[0]) == "UnscaledValue":
         return Buffers(made.size(), kind, str(inputs[0].child().dataType().catalogString()))
     is_bytes = made.size() == 1 and made.apply(0).dataType().catalogString() == "binary"
     types = ", ".join(str(one.dataType().catalogString()) for one in inputs) if is_bytes else ""

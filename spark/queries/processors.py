@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...compat.queries.kinds import TIME_TO_LIVE
+from .java import function_of, kind_of, within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,11 +45,7 @@ class _Handle:
 
 def times_to_live(plan: Any) -> Iterator[dict[str, str] | None]:
     """Yield for each transformWithState of a plan of Java's the times to live; None where they cannot be seen."""
-    if plan.getClass().getSimpleName() in _NODES:
-        yield _declared(plan.functionExpr())
-    children = plan.children()
-    for index in range(children.size()):
-        yield from times_to_live(children.apply(index))
+    return (_declared(one.functionExpr()) for one in within(plan) if kind_of(one) in _NODES)
 
 
 def processor_of(code: Any) -> Any:
@@ -69,12 +66,9 @@ def processor_of(code: Any) -> Any:
 
 
 def _declared(function: Any) -> dict[str, str] | None:
-    from pyspark import cloudpickle
-
     handle = _Handle()
-    try:  # it is the code of this process, pickled by PySpark when the query was built
-        code, _ = cloudpickle.loads(bytes(function.func().command().unsafeArray()))
-        processor_of(code).init(handle)
+    try:
+        processor_of(function_of(function.func())).init(handle)
     except Exception:  # noqa: BLE001 - a processor may do anything in `init`; then nothing is claimed
         return None
     return handle.declared

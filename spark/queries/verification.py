@@ -25,6 +25,7 @@ from ...serializers.errors import (
     cause_text,
     located,
 )
+from ...serializers.spark_rows.pairing import is_within
 from ...serializers.wording import many
 from ...state.formats.flink.roots import folder_at, stored_place
 from ...state.formats.spark.descriptions import describe_stored
@@ -55,8 +56,6 @@ _GONE = (
     "Spark deletes the files of old batches (spark.sql.streaming.minBatchesToRetain): verify a copy before the queries"
     " go on, or put the files back from a backup"
 )
-_STEPS = (".", "[", "{")
-"""What follows a path in that of a part of it."""
 
 
 def verify_checkpoint(
@@ -204,7 +203,7 @@ class _Verifying:
                     is_own, schema = store.name == variable.now.name, store.schema
                     assert schema is not None  # noqa: S101 - variables are column families
                     expires = is_own and variable.deadlines.are
-                    of = schema.value.fields[0].type if expires else schema.value
+                    of = variable.type if expires else schema.value
                     hidden = _fields(processor.changes, prefix, of) if is_own else frozenset[int]()
                     if expires and hidden:
                         hidden = frozenset({0})  # the value stands beside its deadline
@@ -298,16 +297,12 @@ def _unknown(record: CopyRecord, operator: int | None, parts: dict[str, SparkTyp
     found: dict[str, str] = {}
     for path, made_by in said.items():
         for part, of in parts.items():
-            if _is_in(path, part):
+            if is_within(path, [part]):
                 fields = [] if of is None else [f"{part}.{name}" for name in of.names]
-                hidden = next((one for one in fields if _is_in(path, one)), part)
+                hidden = next((one for one in fields if is_within(path, [one])), part)
                 of_path = made_by if hidden == path else f"{made_by}, in {path}"
                 found[hidden] = f"{found[hidden]}; {of_path}" if hidden in found else of_path
     return found
-
-
-def _is_in(path: str, around: str) -> bool:
-    return path == around or path.startswith(tuple(around + step for step in _STEPS))
 
 
 def _fields(changes: FieldChanges, part: str, of: SparkType) -> frozenset[int]:
@@ -315,4 +310,6 @@ def _fields(changes: FieldChanges, part: str, of: SparkType) -> frozenset[int]:
     paths = [path for path, function in changes.converters.items() if function is not_repeated]
     if part in paths:
         return frozenset(range(len(of.fields)))
-    return frozenset(at for at, name in enumerate(of.names) if any(_is_in(path, f"{part}.{name}") for path in paths))
+    return frozenset(
+        at for at, name in enumerate(of.names) if any(is_within(path, (f"{part}.{name}",)) for path in paths)
+    )

@@ -3,6 +3,8 @@
     {"format": "stateshift plan", "version": 1, "stateshift": release, "source": …, "new_types": …, "options": …,
      "summary": …, "rollback": …, "operators": [ … {"states": [ … ]} ]}
 
+A plan for the checkpoint of a Spark query is such a file, too: its new types come from a query, its options are those
+of the command as they were typed, and its summary has the digest of all that the copy will contain.
 A run reads from it the origin of the new types and the options, makes the plan again, and compares the rest of the file
 with it. So nothing is done that the file does not say, even if the file, the job or the savepoint was changed.
 Sentences are not compared: they explain facts that are, and another release may have other words.
@@ -31,17 +33,21 @@ if TYPE_CHECKING:
     from ..savepoint.reader import Savepoint
 
 FORMAT, VERSION = "stateshift plan", 1
-JOB, PROBE, SAME = "job", "probe", "same types"
+JOB, PROBE, SAME, QUERY = "job", "probe", "same types", "query"
 
 RECORDED = "recorded"
 """The field of a rollback with the result according to the old job's code, if the project's history has that code."""
 _MEASURED: Final = frozenset({"entries", "bytes", "tried", RECORDED})
 """The fields that a run does not compare: counts of entries, which `_metadata` fixes, and the project's history."""
 _DIGEST: Final = frozenset({"plan_sha256"})
-_SENTENCES: Final = _DIGEST | {"reason", "reasons", "ways_out", "conversion", "unreadable", "source"}
+_SENTENCES: Final = _DIGEST | {
+    *("reason", "reasons", "ways_out", "conversion", "unreadable", "source", "notes", "not_compared", "not_shown")
+}
 """The fields with sentences, and the digest over them: a difference in these alone is none."""
 _MERGES = "merges"
 """The field whose names are those of states, so that none of them is a sentence."""
+OF_QUERIES = "spark:"
+"""What the place of a source begins with, if it is the checkpoint of a Spark query."""
 _LIMIT = "max_bad_values"
 """The option that may be edited in a file."""
 _MOST_DIFFERENCES = 30
@@ -74,11 +80,13 @@ class NewTypes:
         job: The job as `module:attribute`; "" for a probe, for unchanged types, and for a job passed in Python.
         probe: The probe savepoint that has the new types, or None.
         stay: Whether the types do not change.
+        query: The query of Spark as `module:function`, or "".
     """
 
     job: str = ""
     probe: StoredPlace | None = None
     stay: bool = False
+    query: str = ""
 
     @classmethod
     def read(cls, facts: Fields) -> NewTypes:
@@ -86,14 +94,15 @@ class NewTypes:
         kind, place = facts.text("from"), facts.text("place", optional=True)
         digest = facts.text("metadata_sha256", optional=True)
         facts.require_empty()
-        if kind not in {JOB, PROBE, SAME}:
-            raise CorruptFile(f"new types come from {JOB!r}, {PROBE!r} or {SAME!r}, not from {kind[:80]!r}")
-        return cls(place if kind == JOB else "", StoredPlace(place, digest) if kind == PROBE else None, kind == SAME)
+        if kind not in {JOB, PROBE, SAME, QUERY}:
+            raise CorruptFile(f"new types come from {JOB!r}, {PROBE!r}, {QUERY!r} or {SAME!r}, not from {kind[:80]!r}")
+        probe = StoredPlace(place, digest) if kind == PROBE else None
+        return cls(place if kind == JOB else "", probe, kind == SAME, place if kind == QUERY else "")
 
     def to_data(self) -> dict[str, Any]:
         """Return the origin as plain data."""
-        kind = SAME if self.stay else PROBE if self.probe else JOB
-        place, digest = self.job, ""
+        kind = SAME if self.stay else PROBE if self.probe else QUERY if self.query else JOB
+        place, digest = self.query or self.job, ""
         if self.probe is not None:
             place, digest = self.probe.place, self.probe.metadata_sha256
         return {"from": kind, "place": place or None, "metadata_sha256": digest or None}
@@ -101,6 +110,8 @@ class NewTypes:
     def __str__(self) -> str:
         if self.stay:
             return "the same types"
+        if self.query:
+            return f"query {self.query}"
         return f"probe {self.probe.place}" if self.probe else f"job {self.job}" if self.job else "a job in Python"
 
 
@@ -116,6 +127,7 @@ class PlanFile:
         summary: The counts of states by action, of streams, entries and bytes; for people.
         rollback: How to go back, and whether the old job could use the result.
         operators: The operators, each with its states; plain data, as in the file.
+        typed: Of a query's checkpoint, the options of the command as they were typed; None: it is of a savepoint.
         options_sha256: The digest of the options with which it was made; "" if a file does not say it.
     """
 
@@ -126,7 +138,8 @@ class PlanFile:
     summary: dict[str, Any]
     rollback: dict[str, Any]
     operators: list[dict[str, Any]]
-    options_sha256: str = attrs.Factory(lambda self: _options_digest(self.options), takes_self=True)
+    typed: dict[str, Any] | None = None
+    options_sha256: str = attrs.Factory(lambda self: self._options_digest(), takes_self=True)
 
     def to_data(self) -> dict[str, Any]:
         """Return the plan as plain data, without the file's format and version; equal plans have equal data."""
@@ -134,7 +147,7 @@ class PlanFile:
             "stateshift": self.stateshift,
             "source": plain(self.source),
             "new_types": self.new_types.to_data(),
-            "options": options_to_data(self.options),
+            "options": options_to_data(self.options) if self.typed is None else self.typed,
             "options_sha256": self.options_sha256 or None,
             "summary": self.summary,
             "rollback": self.rollback,
@@ -159,12 +172,16 @@ class PlanFile:
         """
         with located(file=file or None):
             facts = parse_document(text, FORMAT, VERSION)
-            source = facts.required("source")
+            source, new_types = facts.required("source"), NewTypes.read(facts.required("new_types"))
+            place = source.text("place")
+            options = facts.required("options")
+            typed = options.rest() if place.startswith(OF_QUERIES) else None
             found = cls(
                 stateshift=facts.text("stateshift"),
-                source=StoredPlace(source.text("place"), source.text("metadata_sha256")),
-                new_types=NewTypes.read(facts.required("new_types")),
-                options=options_from_data(facts.required("options")),
+                source=StoredPlace(place, source.text("metadata_sha256")),
+                new_types=new_types,
+                options=options_from_data(options) if typed is None else MigrationOptions(),
+                typed=typed,
                 summary=facts.required("summary").rest(),
                 rollback=facts.required("rollback").rest(),
                 operators=[operator.rest() for operator in facts.objects("operators")],
@@ -227,22 +244,23 @@ class PlanFile:
             differences=tuple(shown),
         )
 
+    def _options_digest(self) -> str:
+        """Return the digest of the options that are not the default ones, so that further options do not change it."""
+        said = self.typed
+        if said is None:
+            defaults, given = options_to_data(MigrationOptions()), options_to_data(self.options).items()
+            said = {name: value for name, value in given if value != defaults[name] and name != _LIMIT}
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
     def _differences(self, now: PlanFile, ignored: frozenset[str]) -> list[str]:
-        is_edited = self.options_sha256 not in {"", _options_digest(self.options)}
+        is_edited = self.options_sha256 not in {"", self._options_digest()}
         return [
             *(["options: they were edited after the plan was made"] if is_edited else []),
+            *([] if self.typed is None else _fact_differences("source", self.source.place, now.source.place, ignored)),
             *_fact_differences("summary", self.summary, now.summary, ignored),
             *_fact_differences("rollback", self.rollback, now.rollback, ignored),
             *_operator_differences(self.operators, now.operators, ignored),
         ]
-
-
-def _options_digest(options: MigrationOptions) -> str:
-    """Return the digest of the options that are not the default ones, so that further options do not change it."""
-    defaults = options_to_data(MigrationOptions())
-    given = options_to_data(options).items()
-    said = {name: value for name, value in given if value != defaults[name] and name != _LIMIT}
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
 def _operator_differences(

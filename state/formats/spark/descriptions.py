@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ....compat.description import JobDescription, OperatorDescription, operator_id_of_uid
-from ....compat.queries.description import QueryDescription, QueryOperator
-from ....compat.queries.descriptions import describe_store
+from ....compat.description import Computation, JobDescription, OperatorDescription, operator_id_of_uid
+from ....compat.queries.description import describe_query_operator, describe_store
 
 if TYPE_CHECKING:
     from ....compat.description import StateDescription
@@ -44,17 +43,16 @@ def describe_state(store: SparkStore) -> StateDescription | None:
     return None if store.schema is None else describe_store(store.name, store.kind, store.schema)
 
 
-def describe_stored(checkpoint: SparkCheckpoint) -> QueryDescription:
+def describe_stored(checkpoint: SparkCheckpoint) -> JobDescription:
     """Return the stateful operators of a checkpoint, with types and without what stands in them."""
     last = checkpoint.log.last
     sources = () if last is None else tuple(source.name for source in last.sources)
     settings = {} if last is None else last.settings
-    return QueryDescription(
-        f"Spark checkpoint {checkpoint.place}", tuple(map(stored_operator, checkpoint.operators)), sources, settings
-    )
+    operators = tuple(map(stored_operator, checkpoint.operators))
+    return JobDescription(f"Spark checkpoint {checkpoint.place}", operators, sources=sources, settings=settings)
 
 
-def stored_operator(operator: SparkOperator) -> QueryOperator:
+def stored_operator(operator: SparkOperator) -> OperatorDescription:
     """Return an operator of a checkpoint as those of a query are described, without what it computes."""
     schemas, unreadable = {}, ""
     for store in (one for one in operator.stores if one not in operator.forgotten):
@@ -62,4 +60,5 @@ def stored_operator(operator: SparkOperator) -> QueryOperator:
             unreadable = f"{store.name}: {store.unsupported or 'its types are not read by this release'}"
         else:
             schemas[store.name] = store.schema
-    return QueryOperator(operator.number, operator.kind, schemas, unreadable, modes=operator.facts.modes)
+    computation = Computation(operator.number, operator.kind, schemas, modes=operator.facts.modes)
+    return describe_query_operator(computation, unreadable)

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ....compat.queries.description import QueryDescription, from_data, to_data
+from ....compat.queries.description import from_data, to_data
 from ....serializers.errors import CorruptFile, StateShiftError, cause_text
 from .commit_log import last_committed
 
 if TYPE_CHECKING:
+    from ....compat.description import JobDescription
     from ...storage.files import Folder
     from .reader import SparkCheckpoint
 
@@ -39,7 +40,7 @@ class Recording:
         is_whole: Whether that is the last committed batch of the checkpoint.
     """
 
-    query: QueryDescription
+    query: JobDescription
     first: int
     last: int
     is_whole: bool
@@ -101,7 +102,7 @@ class Recorder:
     """
 
     checkpoint: Folder
-    query: QueryDescription
+    query: JobDescription
     query_id: str
     first: int
     last: int | None = None

@@ -21,7 +21,7 @@ from ...publication.target_lock import claimed
 from .entries import EntryCopy
 from .providers import Provider, target_of
 from .record import CopyRecord
-from .report import store_reports
+from .report import planned_reports
 from .variable_entries import VariableCopy
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ...publication.target_lock import Claim
     from ...storage.files import Folder
     from .plan import CheckpointPlan
-    from .report import StoreReport
+    from .report import Counts, StoreReport
     from .store_plan import StorePlan
 
 UNFINISHED = "stateshift_has_not_finished_this_copy_run_the_migration_again"
@@ -62,16 +62,17 @@ class Copy:
             self._begin()
             try:
                 self._copy_logs()
-                reports: list[StoreReport] = []
+                counts: dict[tuple[int, str], Counts] = {}
                 steps = len(self.plan.together) + len(self.plan.processors)
                 for done, together in enumerate(self.plan.together):
                     report_progress(Progress("copying", done, steps))
-                    reports += self._stores(together)
+                    counts |= {(one.number, one.now.name): of for one, of in self._stores(together)}
                 for done, plan in enumerate(self.plan.processors, start=len(self.plan.together)):
                     report_progress(Progress("copying", done, steps))
                     with located(operator=plan.number):
-                        reports += VariableCopy(self.plan, plan, self.folder).run()
-                reports.sort(key=lambda one: one.operator)
+                        variables = VariableCopy(self.plan, plan, self.folder).run()
+                        counts |= {(plan.number, name): of for name, of in variables}
+                reports = planned_reports(self.plan, counts)
                 CopyRecord.of(self.plan, reports).write(self.folder)
                 self._publish(claim)
             except Exception as error:
@@ -81,7 +82,7 @@ class Copy:
                         " migration again, or delete it. The source was only read."
                     )
                 raise
-        return tuple(reports)
+        return reports
 
     @cached_property
     def _marker(self) -> bytes:
@@ -156,7 +157,7 @@ class Copy:
     def _is_kept(self, inner: list[str]) -> bool:
         return len(inner) == 1 and _NUMBER.fullmatch(inner[0]) is not None and int(inner[0]) <= self.plan.batch
 
-    def _stores(self, together: tuple[StorePlan, ...]) -> Iterator[StoreReport]:
+    def _stores(self, together: tuple[StorePlan, ...]) -> Iterator[tuple[StorePlan, Counts]]:
         """Write the partitions of stores that have the same files, and count what was written."""
         plan, *_ = together
         store = plan.store
@@ -170,13 +171,13 @@ class Copy:
             if not any(one.is_converted for one in together):
                 for partition in range(store.partitions):
                     self._copy_partition(plan, partition)
-                for one, report in zip(together, store_reports(together), strict=True):
+                for one in together:
                     read = tuple(size.entries for size in one.store.measure())
-                    yield attrs.evolve(report, read=read, written=read)
+                    yield one, (read, read, 0)
                 return
             counts = EntryCopy(Provider.of(self.plan, together, self.folder)).run()
-            for one, report, (read, merged) in zip(together, store_reports(together), counts, strict=True):
-                yield attrs.evolve(report, read=read, written=self._counted(one, read, merged), merged=merged)
+            for one, (read, merged) in zip(together, counts, strict=True):
+                yield one, (read, self._counted(one, read, merged), merged)
 
     def _counted(self, plan: StorePlan, read: tuple[int, ...], merged: int) -> tuple[int, ...]:
         """Count what is in the copy of a store, and compare."""

@@ -20,13 +20,15 @@ import numpy as np
 import pyarrow as pa
 
 from ....compat.queries.changes import Backfill
-from ....compat.queries.problems import Asks, Problem, added_to, by_function, dropped_of
+from ....compat.queries.problems import Asks, Problem, by_function, dropped_of, never_merged
 from ....serializers.errors import IncompatibleState, cause_text, shown
 from ....serializers.spark_rows.pairing import Becomes
 from ....serializers.spark_rows.row_encoder import longs_of, offsets_of, validity_of
 from ....serializers.spark_rows.rows import arrow_type, bitmap_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ....compat.queries.changes import Convert, FieldChanges
     from ....serializers.spark_rows.pairing import FieldPair
     from ....serializers.spark_rows.spark_types import SparkType
@@ -46,7 +48,6 @@ class Conversion:
         notes: What changes, a line each.
         dropped: The paths of the fields that are dropped.
         problems: Why a value that is said does not fit.
-        added: The paths of the fields that are new.
         by_function: The paths of the fields of keys that a function returns.
     """
 
@@ -54,7 +55,6 @@ class Conversion:
     notes: list[str] = attrs.field(factory=list)
     dropped: list[str] = attrs.field(factory=list)
     problems: list[Problem] = attrs.field(factory=list)
-    added: list[str] = attrs.field(factory=list)
     by_function: list[str] = attrs.field(factory=list)
 
 
@@ -66,11 +66,18 @@ def conversion(pair: FieldPair, changes: FieldChanges) -> Conversion:
         changes: What the types do not say.
     """
     found = Conversion(
-        dropped=dropped_of(pair), added=added_to(pair),
+        dropped=dropped_of(pair),
         by_function=[path for path in by_function(pair) if path.partition(".")[0] == "key"],
     )  # fmt: skip
     found.convert = _Builder(changes, found).convert(pair)
     return found
+
+
+def equal_keys(keys: Conversion, values: SparkType, path: str) -> Iterator[str]:
+    """Yield what happens if keys become equal that have values which no rule merges."""
+    never = ", ".join(never_merged(values, path)) if keys.dropped else ""
+    if never:
+        yield f"keys may become equal, and no rule merges {never}: if any do, the run stops and publishes nothing"
 
 
 @attrs.define

@@ -16,7 +16,7 @@ from ....serializers.errors import UnsupportedFormat
 from ....serializers.spark_rows.row_encoder import encode_rows, longs_of, rows_of
 from ...formats.spark.reader import ROCKSDB
 from .entries import moved_keys
-from .merging import merge_columns
+from .merging import equal_keys, merge_columns
 from .texts import texts_of
 from .variable_entries import Converting
 
@@ -113,11 +113,9 @@ def _with_merged(plan: StorePlan, found: list[Rows]) -> Rows:
     )
     if plan.key.by_function:
         return rows  # which of them became equal is not known
-    number: dict[bytes, int] = {}
-    groups = [number.setdefault(key, len(number)) for key in texts_of(rows.key)]
-    if len(number) == len(groups):
+    groups, firsts = equal_keys(rows.key)
+    if len(firsts) == len(groups):
         return rows
-    firsts = np.unique(np.asarray(groups), return_index=True)[1]
     value = merge_columns(rows.value, groups, plan.schema.value, plan.changes.merges)
     return Rows(rows.key.take(longs_of(firsts)), value, rows.partition[firsts])
 

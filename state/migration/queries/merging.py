@@ -11,9 +11,12 @@ import pyarrow.compute as pc
 from ....serializers.errors import IncompatibleState, cause_text
 from ....serializers.spark_rows.row_encoder import encode_rows, longs_of, rows_of
 from ....serializers.spark_rows.rows import arrow_type, decode_rows
+from .texts import texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from ....serializers.spark_rows.spark_types import SparkType
 
@@ -48,7 +51,13 @@ def merge_columns(
         if field.type.word == "void":
             columns.append(pa.nulls(count))
             continue
-        rule = rules[f"value.{name}"]
+        rule = rules.get(f"value.{name}", "")
+        if not rule:
+            raise IncompatibleState(
+                f"keys became equal, and values of {field.type.describe()} cannot be merged by any rule",
+                path=f"value.{name}",
+                advice="keep the field of the key that tells them apart, or start with a new checkpoint",
+            )
         try:
             columns.append(_merged(rows.field(index), longs_of(np.asarray(groups)), rule, arrow_type(field.type)))
         except pa.ArrowException as error:
@@ -59,6 +68,13 @@ def merge_columns(
             ) from error
     fields = [pa.field(name, column.type) for name, column in zip(of.names, columns, strict=True)]
     return pa.Array.from_buffers(pa.struct(fields), count, [None], children=columns)
+
+
+def equal_keys(keys: pa.StructArray) -> tuple[list[int], NDArray[np.int64]]:
+    """Return the group of each key, numbered in the order in which they first occur, and the first key of each."""
+    number: dict[bytes, int] = {}
+    groups = [number.setdefault(key, len(number)) for key in texts_of(keys)]
+    return groups, np.unique(np.asarray(groups), return_index=True)[1]
 
 
 def _merged(column: pa.Array, groups: pa.Array, rule: str, kind: pa.DataType) -> pa.Array:

@@ -29,12 +29,14 @@ from .variables import ProcessorPlan, empty_processor, plan_processor
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from ....compat.queries.description import QueryDescription, QueryOperator
+    from ....compat.description import Computation, JobDescription
+    from ....compat.queries.store_pairs import OperatorPair
+    from ....serializers.compatibility import Finding
     from ...formats.spark.logs import BatchLog, PlannedBatch
     from ...formats.spark.reader import SparkCheckpoint, SparkOperator
     from .store_plan import StorePlan
 
-    Pair = tuple[QueryOperator | None, QueryOperator]
+    Pair = tuple[Computation | None, Computation]
 
 _STREAMING = "spark.sql.streaming."
 _SAME_SETTINGS = {
@@ -61,7 +63,7 @@ class Known:
         gap: What is not known of it, in a sentence, or "".
     """
 
-    query: QueryDescription | None = None
+    query: JobDescription | None = None
     gap: str = ""
 
     @property
@@ -81,7 +83,7 @@ class NewSide:
     """
 
     state: SparkCheckpoint
-    query: QueryDescription
+    query: JobDescription
     is_planned: bool
 
 
@@ -121,6 +123,11 @@ class CheckpointPlan:
         return planned
 
     @property
+    def steps(self) -> tuple[StorePlan | ProcessorPlan, ...]:
+        """What is done, step by step."""
+        return *self.stores, *self.processors
+
+    @property
     def together(self) -> tuple[tuple[StorePlan, ...], ...]:
         """What is done with stores, those together that have the same files: the column families of one."""
         found: dict[tuple[int, str], list[StorePlan]] = {}
@@ -132,28 +139,7 @@ class CheckpointPlan:
         """Return a digest of what the copy will contain; a run resumes only what has the same one."""
         log = self.source.log
         facts = [self.source.place, log.query_id, self.batch, self.dropped_batch, self.has_new_id]
-        facts += [
-            [
-                one.number,
-                one.is_empty or one.store.operator,
-                one.store.name,
-                one.schema_file.hex(),
-                *one.changes.digest(),
-                *(filled.digest for filled in one.filled),
-            ]
-            for one in self.stores
-        ]
-        facts += [
-            [
-                one.number,
-                one.is_empty or one.operator.number,
-                one.files.schema.hex(),
-                json.dumps(one.files.facts),
-                *one.changes.digest(),
-                *(filled.digest for variable in one.variables for filled in variable.filled),
-            ]
-            for one in self.processors
-        ]
+        facts += [one.facts for one in self.steps]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
 
 
@@ -183,56 +169,19 @@ def plan_migration(old: SparkCheckpoint, new: NewSide, known: Known, said: Said)
     batch = _require_committed(old, drop_uncommitted=said.drop_uncommitted)
     _require_same_query(old, new)
     stored = describe_stored(old)
-    were = with_plans(stored, known.query)
-    unknown = tuple(unknown_numbers(were, new.query.operators, said.operators))
-    matches = () if unknown else match_operators(were, new.query.operators, said.operators)
-    unclear = [*unknown, *(problem for one in matches if (problem := one.problem()) is not None)]
+    were, become = with_plans(stored, known.query).computations, new.query.computations
+    unclear = [*unknown_numbers(were, become, said.operators)]
+    matches = () if unclear else match_operators(were, become, said.operators)
+    unclear += (problem for one in matches if (problem := one.problem()) is not None)
     pairs = [(one.was, one.becomes) for one in matches if one.becomes is not None and one.problem() is None]
-    log = _copied_log(old, pairs, new)
-    stores: list[StorePlan] = []
-    processors: list[ProcessorPlan] = []
-    problems = [OperatorProblem(None, "", one) for one in unclear]
-    planned = old.log.last
-    is_by_name = planned is not None and planned.encoding == "avro"
+    steps = _Steps(old, new, said, _copied_log(old, pairs, new))
     for was, becomes in pairs:
-        now = _operator(new.state, becomes.number)
-        if not now.stores:
-            raise UnsupportedFormat(
-                f"operator {becomes.title} of the new query keeps nothing, and its files are not known to this release",
-                advice="give the processor a state variable, or start with a new checkpoint",
-                written="Nothing was written.",
-            )
-        files = OperatorFiles.of(now, old) if now.stores[0].family is not None else None
-        if was is None:
-            if files is not None and becomes.kind in OF_VARIABLES:
-                processors.append(empty_processor(now, files))
-            else:
-                empty = (plan_empty_store(one, becomes.kind, old, log) for one in now.stores)
-                stores += (attrs.evolve(one, files=files) for one in empty)
-            continue
-        changes = said.changes.get(was.number, FieldChanges())
-        pair = pair_stores(
-            was, becomes, changes.answers, is_by_name=is_by_name, accepts_otherwise=OF_COLUMNS in said.accept
-        )
-        changes = attrs.evolve(changes, renames=pair.renames)
-        found = [*problems_of(pair, changes), *_meant(was, becomes, changes, said.accept)]
-        before = _operator(old, was.number)
-        if files is not None and was.kind in OF_VARIABLES:
-            processors.append(plan_processor(before, now, files, pair, changes, found, is_done=said.is_done))
-        else:
-            plans = [plan_store(store, now.store(store.name), pair, changes) for store in before.stores]
-            stores += (attrs.evolve(one, files=files) for one in plans)
-            found += (problem for one in plans for part in (one.key, one.value) for problem in part.problems)
-        problems += (OperatorProblem(was.number, was.title, problem) for problem in found)
+        steps.add(was, becomes)
     for number in sorted(set(said.changes) - {one.number for one in old.operators}):
-        told = f"there is no operator {number}, of which changes are said"
-        problems.append(OperatorProblem(None, "", Problem(Asks.OPERATOR, told)))
+        unclear.append(Problem(Asks.OPERATOR, f"there is no operator {number}, of which changes are said"))
     if new.is_planned:
-        for one in sources_changed(stored, new.query, known.query):
-            if one.verdict is Verdict.INCOMPATIBLE and one.rule not in said.accept:
-                told, name = f"{one.old} -> {one.new}: {one.reason}", one.path.words
-                problems.append(OperatorProblem(None, "", Problem(Asks.MEANT, told, name, one.rule)))
-    if problems:
+        unclear += _other_sources(sources_changed(stored, new.query, known.query), said.accept)
+    if problems := [*map(OperatorProblem, unclear), *steps.problems]:
         raise IncompatibleState(
             "the state cannot be taken over as it stands",
             details=[f"  {problem}" for problem in dict.fromkeys(map(str, sorted(problems, key=_place)))],
@@ -240,21 +189,75 @@ def plan_migration(old: SparkCheckpoint, new: NewSide, known: Known, said: Said)
             needs_all=True,
             written="Nothing was written.",
         )
-    dropped = tuple(one.title for one in were if said.operators.get(one.number, 0) is None)
-    stores = [attrs.evolve(one, filled=filled_columns(one)) for one in stores]
-    processors = [one.filled() for one in processors]
     return CheckpointPlan(
         old,
-        log,
-        tuple(stores),
+        steps.log,
+        tuple(attrs.evolve(one, filled=filled_columns(one)) for one in steps.stores),
         batch,
         old.log.unfinished,
-        tuple(processors),
-        dropped,
+        tuple(one.filled() for one in steps.processors),
+        tuple(one.title for one in were if said.operators.get(one.number, 0) is None),
         said.new_query_id,
         known.query.origin if known.query else "",
-        tuple(_not_compared(new, known, pairs)),
+        tuple(_not_compared(new, known, steps.pairs)),
     )
+
+
+@attrs.define
+class _Steps:
+    """What is done with the operators, one after the other."""
+
+    old: SparkCheckpoint
+    new: NewSide
+    said: Said
+    log: BatchLog
+    stores: list[StorePlan] = attrs.field(factory=list)
+    processors: list[ProcessorPlan] = attrs.field(factory=list)
+    pairs: list[OperatorPair] = attrs.field(factory=list)
+    problems: list[OperatorProblem] = attrs.field(factory=list)
+
+    def add(self, was: Computation | None, becomes: Computation) -> None:
+        """Plan an operator; raises `UnsupportedFormat`."""
+        now = _operator(self.new.state, becomes.number)
+        if not now.stores:
+            raise UnsupportedFormat(
+                f"operator {becomes.title} of the new query keeps nothing, and its files are not known to this release",
+                advice="give the processor a state variable, or start with a new checkpoint",
+                written="Nothing was written.",
+            )
+        files = OperatorFiles.of(now, self.old) if now.stores[0].family is not None else None
+        of_variables = files if becomes.kind in OF_VARIABLES else None
+        if was is None and of_variables is not None:
+            self.processors.append(empty_processor(now, of_variables))
+        elif was is None:
+            empty = (plan_empty_store(one, becomes.kind, self.old, self.log) for one in now.stores)
+            self.stores += (attrs.evolve(one, files=files) for one in empty)
+        else:
+            self._add_pair(was, becomes, now, files)
+
+    def _add_pair(
+        self, was: Computation, becomes: Computation, now: SparkOperator, files: OperatorFiles | None
+    ) -> None:
+        changes, planned = self.said.changes.get(was.number, FieldChanges()), self.old.log.last
+        pair = pair_stores(
+            was,
+            becomes,
+            changes.answers,
+            is_by_name=planned is not None and planned.encoding == "avro",
+            accepts_otherwise=OF_COLUMNS in self.said.accept,
+        )
+        self.pairs.append(pair)
+        changes = attrs.evolve(changes, renames=pair.renames)
+        found = [*problems_of(pair, changes), *_meant(pair, changes, self.said.accept)]
+        before = _operator(self.old, was.number)
+        if files is not None and was.kind in OF_VARIABLES:
+            plan = plan_processor(before, now, files, pair, changes, found, is_done=self.said.is_done)
+            self.processors.append(plan)
+        else:
+            plans = [plan_store(store, now.store(store.name), pair, changes) for store in before.stores]
+            self.stores += (attrs.evolve(one, files=files) for one in plans)
+            found += (problem for one in plans for part in (one.key, one.value) for problem in part.problems)
+        self.problems += (OperatorProblem(problem, was) for problem in found)
 
 
 @attrs.frozen
@@ -262,17 +265,22 @@ class OperatorProblem:
     """A problem of an operator.
 
     Attributes:
-        number: The number of the old operator; None: it is of the query.
-        title: The operator in messages.
         problem: What it is.
+        operator: The old operator; None: it is of the query.
     """
 
-    number: int | None
-    title: str
     problem: Problem
+    operator: Computation | None = None
 
     def __str__(self) -> str:
-        return str(self.problem) if self.number is None else f"operator {self.title}: {self.problem}"
+        return str(self.problem) if self.operator is None else f"operator {self.operator.title}: {self.problem}"
+
+
+def _other_sources(found: Iterable[Finding], accept: Collection[str]) -> Iterator[Problem]:
+    """Yield what a query reads otherwise, and must be accepted."""
+    for one in found:
+        if one.verdict is Verdict.INCOMPATIBLE and one.rule not in accept:
+            yield Problem(Asks.MEANT, f"{one.old} -> {one.new}: {one.reason}", one.path.words, one.rule)
 
 
 def _place(one: OperatorProblem) -> int:
@@ -287,7 +295,8 @@ def _ways_out(problems: list[OperatorProblem]) -> tuple[WayOut, ...]:
     rule = next((one.problem.rule for one in found[Asks.MEANT]), "SPK-13")
     of_paths = (one for kind in (Asks.FIELD, Asks.MERGE, Asks.TYPE) for one in found[kind] if one.problem.path)
     first = next(of_paths, None)
-    number, path = (first.number or 0, first.problem.path) if first is not None else (0, "")
+    number = 0 if first is None or first.operator is None else first.operator.number
+    path = "" if first is None else first.problem.path
     part = path.partition(".")[0] or "value"
     fill, rename, keep, convert, merge = (
         Told.of(Option.FILL, number, path or "value.count", 0),
@@ -315,13 +324,11 @@ def _such(words: str, *told: Told) -> WayOut:
     return WayOut(f"{words}, such as", told, is_choice=True)
 
 
-def _meant(
-    was: QueryOperator, becomes: QueryOperator, changes: FieldChanges, accept: Collection[str]
-) -> Iterator[Problem]:
+def _meant(pair: OperatorPair, changes: FieldChanges, accept: Collection[str]) -> Iterator[Problem]:
     """Yield what else decides what an operator keeps, is another, and must be accepted."""
-    if not (was.is_planned and becomes.is_planned):
+    if not (pair.was.is_known and pair.becomes.is_known):
         return
-    for finding in facts_changed(was, becomes):
+    for finding in facts_changed(pair):
         if finding.verdict is not Verdict.INCOMPATIBLE:
             continue  # the code of a function, which a migration does not ask for
         name, variable = finding.path.words, finding.path.subject
@@ -335,22 +342,21 @@ def _operator(checkpoint: SparkCheckpoint, number: int) -> SparkOperator:
     return next(one for one in checkpoint.operators if one.number == number)
 
 
-def _not_compared(new: NewSide, known: Known, pairs: Iterable[Pair]) -> Iterator[str]:
+def _not_compared(new: NewSide, known: Known, pairs: Iterable[OperatorPair]) -> Iterator[str]:
     """Yield what nobody compared: a line each."""
     if not new.is_planned:
         yield "what types do not show, such as which column is aggregated, or the length of windows"
         return
     if known.gap:
         yield known.gap
-    for was, becomes in pairs:
-        if was is not None:
-            title = f"operator {becomes.title}"
-            if was.is_planned:
-                yield from (f"{title}: {what}" for what in becomes.unseen)
-                changed = (one for one in facts_changed(was, becomes) if one.verdict is Verdict.COMPATIBLE)
-                yield from (f"{title}: {one.path.words}: {one.reason}" for one in changed)
-            else:
-                yield f"{title}: {hidden_in(was.kind)}"
+    for pair in pairs:
+        title = f"operator {pair.becomes.title}"
+        if pair.was.is_known:
+            yield from (f"{title}: {what}" for what in pair.becomes.unseen)
+            changed = (one for one in facts_changed(pair) if one.verdict is Verdict.COMPATIBLE)
+            yield from (f"{title}: {one.path.words}: {one.reason}" for one in changed)
+        else:
+            yield f"{title}: {hidden_in(pair.was.kind)}"
     if known.query is not None:
         yield from nobody_compared(new.query, known.query)
 

@@ -156,17 +156,28 @@ class _Databases(Provider):
                 writer.flush(waits=False)
 
     def _writer(self, partition: int, buffer_bytes: int) -> DatabaseWriter:
-        settings = self.migration.settings
         families = [one.now for one in self.plans if one.now.family is not None]
-        return DatabaseWriter(
-            self.target(partition),
-            version=self.migration.batch + 1,
-            unique_id=self.plans[0].store.unique_id(partition),
-            families=written_families(families) if families else None,
-            has_checksums=settings.has_row_checksums,
-            delimiter=settings.delimiter,
-            buffer_bytes=buffer_bytes,
-        )
+        written, unique_id = written_families(families) if families else None, self.plans[0].store.unique_id(partition)
+        return database_writer(self.migration, self.target(partition), unique_id, written, buffer_bytes)
+
+
+def database_writer(
+    migration: CheckpointPlan,
+    target: Folder,
+    unique_id: str,
+    families: Mapping[str, WrittenFamily] | None,
+    buffer_bytes: int,
+) -> DatabaseWriter:
+    """Return the writer of a partition of the copy."""
+    return DatabaseWriter(
+        target,
+        version=migration.batch + 1,
+        unique_id=unique_id,
+        families=families,
+        has_checksums=migration.settings.has_row_checksums,
+        delimiter=migration.settings.delimiter,
+        buffer_bytes=buffer_bytes,
+    )
 
 
 def written_families(stores: Iterable[SparkStore]) -> dict[str, WrittenFamily]:

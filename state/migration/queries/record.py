@@ -122,14 +122,7 @@ class CopyRecord:
         """Return the record of a migration whose stores are written."""
         source = plan.source
         found = {
-            one.store.operator: RecordedOperator.of(one.store.operator, one.number, one.changes)
-            for one in plan.stores
-            if not one.is_empty
-        }
-        found |= {
-            one.operator.number: RecordedOperator.of(one.operator.number, one.number, one.changes)
-            for one in plan.processors
-            if not one.is_empty
+            one.was: RecordedOperator.of(one.was, one.number, one.changes) for one in plan.steps if one.was is not None
         }
         operators = (found.get(one.number, RecordedOperator(one.number, None)) for one in source.operators)
         stores = (

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from .... import __version__
+from ....compat.structuring import fields_of
+from ....serializers.compatibility import Decision
 from ...formats.spark.checksums import crc32c, sums_of
+from ..options import MigrationOptions
+from ..plan_file import OF_QUERIES, PlanFile, StoredPlace
 from .plan import REPEATED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from ...formats.spark.reader import SparkCheckpoint
+    from ..plan_file import NewTypes
     from .plan import CheckpointPlan
     from .store_plan import StorePlan
     from .variables import ProcessorPlan
+
+    Counts = tuple[tuple[int, ...], tuple[int, ...], int]
+    """The entries that were read from each partition, those in each of the copy, and how many were merged."""
 
 
 @attrs.frozen
@@ -48,36 +57,42 @@ class StoreReport:
     done: str = ""
 
 
-def store_reports(together: tuple[StorePlan, ...]) -> Iterator[StoreReport]:
-    """Yield the reports of stores that have the same files, of which no entry was converted yet."""
+def planned_reports(
+    plan: CheckpointPlan, counts: Mapping[tuple[int, str], Counts] | None = None
+) -> tuple[StoreReport, ...]:
+    """Return the report of each store, by operators.
+
+    Args:
+        plan: What is done.
+        counts: What was counted, by the number of the operator and the name of the store; None: nothing is written.
+    """
+    reports = [one for together in plan.together for one in _store_reports(together)]
+    reports += (one for processor in plan.processors for one in _variable_reports(processor))
+    if counts is not None:
+        found = ((one, counts.get((one.operator, one.store), ((), (), 0))) for one in reports)
+        reports = [
+            attrs.evolve(one, read=read, written=written, merged=merged) for one, (read, written, merged) in found
+        ]
+    return tuple(sorted(reports, key=lambda one: one.operator))
+
+
+def _store_reports(together: tuple[StorePlan, ...]) -> Iterator[StoreReport]:
     is_converted = any(one.is_converted for one in together)
     for one in together:
-        was = None if one.is_empty else one.store.operator
         done = "starts empty" if one.is_empty else ""
-        yield StoreReport(one.number, one.kind, was, one.now.name, is_converted, notes=one.notes, done=done)
+        yield StoreReport(one.number, one.kind, one.was, one.now.name, is_converted, notes=one.notes, done=done)
 
 
-def variable_reports(plan: ProcessorPlan) -> Iterator[StoreReport]:
-    """Yield the report of each variable of an operator, of which no entry was converted yet."""
-    number, kind = plan.number, plan.now.kind
-    was = None if plan.is_empty else plan.operator.number
+def _variable_reports(plan: ProcessorPlan) -> Iterator[StoreReport]:
+    of = plan.number, plan.now.kind, plan.was
     for index, one in enumerate(plan.variables):
         notes = (*(plan.notes if index == 0 else ()), *one.notes)
-        yield StoreReport(number, kind, was, one.now.name, is_converted=True, notes=notes)
+        yield StoreReport(*of, one.now.name, is_converted=True, notes=notes)
     for name in plan.added:
-        note = f"{name} is new, and empty"
-        yield StoreReport(number, kind, was, name, is_converted=False, notes=(note,), done="new")
-    for store in plan.dropped:
-        note = f"{store.name} is dropped, with all its entries"
-        yield StoreReport(number, kind, was, store.name, is_converted=False, notes=(note,), done="dropped")
-
-
-def planned_reports(plan: CheckpointPlan) -> tuple[StoreReport, ...]:
-    """Return the report of each store before anything is written."""
-    reports = [one for together in plan.together for one in store_reports(together)]
-    for processor in plan.processors:
-        reports += variable_reports(processor)
-    return tuple(sorted(reports, key=lambda one: one.operator))
+        yield StoreReport(*of, name, is_converted=False, notes=(f"{name} is new, and empty",), done="new")
+    for name in (store.name for store in plan.dropped):
+        note = f"{name} is dropped, with all its entries"
+        yield StoreReport(*of, name, is_converted=False, notes=(note,), done="dropped")
 
 
 def not_shown(source: SparkCheckpoint) -> Iterator[str]:
@@ -132,6 +147,39 @@ class CheckpointReport:
     dry_run: bool = False
     plan_sha256: str = ""
     seconds: float = 0.0
+
+    def plan_file(self, new_types: NewTypes, typed: dict[str, Any]) -> PlanFile:
+        """Return the plan of a run that wrote nothing; a run that follows it makes the same one.
+
+        Args:
+            new_types: Where they come from.
+            typed: The options of the command, as they were typed.
+        """
+        operators: dict[tuple[int, str], list[dict[str, Any]]] = {}
+        for one in self.stores:
+            action = one.done or ("convert" if one.is_converted else "copy")
+            state = {"name": one.store, "kind": "value", "action": action, "notes": list(one.notes)}
+            operators.setdefault((one.operator, one.kind), []).append(state)
+        told = "decision query_id has_new_id batch watermark_ms dropped_batch dropped_operators known_from not_compared"
+        return PlanFile(
+            stateshift=__version__,
+            source=StoredPlace(f"{OF_QUERIES}{self.source}", ""),
+            new_types=new_types,
+            options=MigrationOptions(),
+            typed=typed,
+            summary=fields_of(self, f"{told} not_shown content_sha256=plan_sha256"),
+            rollback={"source": self.going_back},
+            operators=[
+                {"operator_id": str(number), "uid": f"{number} ({kind})", "states": states}
+                for (number, kind), states in operators.items()
+            ],
+        )
+
+    @property
+    def decision(self) -> Decision:
+        """Whether anything of the state changes."""
+        changes = self.dropped_operators or any(one.is_converted or one.done or one.notes for one in self.stores)
+        return Decision.MIGRATE if changes else Decision.START
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -12,7 +12,7 @@ from ....serializers.errors import UnsupportedFormat
 from ...formats.spark.families import SCHEMAS
 from ...formats.spark.operators import METADATA
 from .backfill import FilledColumn
-from .conversion import Conversion, conversion
+from .conversion import Conversion, conversion, equal_keys
 
 if TYPE_CHECKING:
     from ....compat.queries.store_pairs import OperatorPair
@@ -58,6 +58,20 @@ class StorePlan:
         return self.now.operator
 
     @property
+    def was(self) -> int | None:
+        """The number of the old operator; None: there is none, and the store starts empty."""
+        return None if self.is_empty else self.store.operator
+
+    @property
+    def facts(self) -> list[Any]:
+        """What tells from others what the copy will contain."""
+        digests = (filled.digest for filled in self.filled)
+        return [
+            self.number, self.is_empty or self.was, self.store.name, self.schema_file.hex(), *self.changes.digest(),
+            *digests,
+        ]  # fmt: skip
+
+    @property
     def schema(self) -> StoreSchema:
         """The new types."""
         return _schema(self.now)
@@ -88,7 +102,7 @@ class StorePlan:
             return ("it has no old operator, and starts empty",)
         dropped = (f"{path} is dropped" for part in (self.key, self.value) for path in part.dropped)
         moved = [f"it was operator {self.store.operator}"] if self.number != self.store.operator else []
-        return (*moved, *self.key.notes, *self.value.notes, *dropped)
+        return (*moved, *self.key.notes, *self.value.notes, *dropped, *equal_keys(self.key, self.schema.value, "value"))
 
 
 def plan_store(store: SparkStore, new: SparkStore, pair: OperatorPair, changes: FieldChanges) -> StorePlan:

@@ -25,10 +25,8 @@ from ...formats.spark.layouts import RowEncoding, joined
 from ...formats.spark.partitioning import partitions_of, require_placed
 from ...formats.spark.rocksdb_files import DatabaseFiles
 from ...formats.spark.rocksdb_writer import DatabaseWriter, WrittenFamily, write_parts
-from .merging import merge_columns
-from .providers import target_of, written_families
-from .report import StoreReport, variable_reports
-from .texts import texts_of
+from .merging import equal_keys, merge_columns
+from .providers import database_writer, target_of, written_families
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -39,6 +37,7 @@ if TYPE_CHECKING:
     from ...formats.spark.store_files import Entries
     from ...storage.files import Folder
     from .plan import CheckpointPlan
+    from .report import Counts
     from .variables import ProcessorPlan, VariablePlan
 
     Numbers = NDArray[Any]
@@ -67,8 +66,8 @@ class VariableCopy:
     folder: Folder
     merged: dict[str, int] = attrs.field(factory=dict)
 
-    def run(self) -> Iterator[StoreReport]:
-        """Convert the entries, and count what was written; yield a report of each variable.
+    def run(self) -> Iterator[tuple[str, Counts]]:
+        """Convert the entries, and count what was written; yield the name of each variable, with its counts.
 
         Raises:
             MigrationFailed: Entries were lost.
@@ -85,12 +84,7 @@ class VariableCopy:
                 self._write(list(range(count)), partitions[start : start + _MOST_OPEN])
         self.plan.files.write(self.folder, number, self.migration.batch)
         written = [self._files(one, log.ids_of(number, one)) for one in range(count)]
-        plans = {one.now.name: one for one in self.plan.variables}
-        for report in variable_reports(self.plan):
-            if report.store not in plans:
-                yield report
-                continue
-            yield self._counted(report, plans[report.store], written)
+        yield from ((one.now.name, self._counted(one, written)) for one in self.plan.variables)
 
     def _target(self, partition: int) -> Folder:
         return target_of(self.folder, self.plan.number, self.plan.now.stores[0], partition)
@@ -104,17 +98,9 @@ class VariableCopy:
         )
 
     def _writer(self, partition: int, open_at_once: int = 1) -> DatabaseWriter:
-        migration = self.migration
-        ids = migration.log.ids_of(self.plan.number, partition)
-        return DatabaseWriter(
-            self._target(partition),
-            version=migration.batch + 1,
-            unique_id=ids[0] if ids else "",
-            families=self._families,
-            has_checksums=migration.settings.has_row_checksums,
-            delimiter=migration.settings.delimiter,
-            buffer_bytes=_BUFFER_BYTES // open_at_once,
-        )
+        (unique_id, *_) = (*self.migration.log.ids_of(self.plan.number, partition), "")
+        each = _BUFFER_BYTES // open_at_once
+        return database_writer(self.migration, self._target(partition), unique_id, self._families, each)
 
     def _write(self, sources: list[int], targets: list[int]) -> None:
         """Convert the entries of some partitions, and write those that belong to others."""
@@ -134,7 +120,7 @@ class VariableCopy:
         version = self.migration.batch + 1
         return DatabaseFiles(target, target.place, version, ids, settings.has_row_checksums, settings.delimiter, lists)
 
-    def _counted(self, report: StoreReport, plan: VariablePlan, files: list[DatabaseFiles]) -> StoreReport:
+    def _counted(self, plan: VariablePlan, files: list[DatabaseFiles]) -> Counts:
         """Count the entries of a variable in the copy, and compare."""
         read = tuple(one.entries for one in plan.was.measure())
         written = tuple(one.size_of(plan.now.name)[0] for one in files)
@@ -149,7 +135,7 @@ class VariableCopy:
             is_lost |= any(count != sum(written) for count in indexes.values())
         if is_lost:
             raise MigrationFailed(
-                f"{report.store}: {sum(read):,} entries were read, {sum(written):,} are in the copy, {merged:,} were"
+                f"{plan.now.name}: {sum(read):,} entries were read, {sum(written):,} are in the copy, {merged:,} were"
                 " merged",
                 details=[
                     f"  read from each partition: {read}",
@@ -158,7 +144,7 @@ class VariableCopy:
                 ],
                 advice="please report this; the copy must not be used",
             )
-        return attrs.evolve(report, read=read, written=written, merged=merged)
+        return read, written, merged
 
 
 @attrs.define
@@ -271,23 +257,17 @@ class Converting:
     def _merged(self, rows: _Rows) -> _Rows:
         """Merge the entries of a map whose keys became equal; the latest deadline stays."""
         variable = self.variable
-        of = _value_of(variable.now)
-        if variable.deadlines.are:
-            of = of.fields[0].type
-        number: dict[bytes, int] = {}
-        groups = [number.setdefault(key, len(number)) for key in texts_of(rows.key)]
-        if len(number) == len(groups):
+        of, (groups, firsts) = variable.type, equal_keys(rows.key)
+        if len(firsts) == len(groups):
             return rows
-        self.merged += len(groups) - len(number)
-        at = np.asarray(groups)
-        firsts = np.unique(at, return_index=True)[1]
+        self.merged += len(groups) - len(firsts)
         path = f"{variable.now.name}{{}}"
-        rules = {f"value.{name}": self.plan.changes.merges[f"{path}.{name}"] for name in of.names}
+        rules = {f"value.{name}": self.plan.changes.merges.get(f"{path}.{name}", "") for name in of.names}
         value = merge_columns(rows.value, groups, of, rules)
         deadline = None
         if rows.deadline is not None:
-            deadline = np.full(len(number), np.iinfo(np.int64).min)
-            np.maximum.at(deadline, at, rows.deadline)
+            deadline = np.full(len(firsts), np.iinfo(np.int64).min)
+            np.maximum.at(deadline, np.asarray(groups), rows.deadline)
         partition = None if rows.partition is None else rows.partition[firsts]
         return _Rows(rows.key.take(longs_of(firsts)), value, deadline, partition)
 

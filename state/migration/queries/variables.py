@@ -15,20 +15,23 @@ by time. These families are derived from the variable's new entries. Source: `TT
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from ....compat.queries.changes import FieldChanges
+from ....compat.queries.kinds import TIMERS_BY_TIME
 from ....compat.queries.problems import Asks, Problem, deadline_problem
 from ....serializers.errors import UnsupportedFormat
 from ....serializers.spark_rows.spark_types import SparkType
 from .backfill import FilledColumn
-from .conversion import Conversion, conversion
+from .conversion import Conversion, conversion, equal_keys
 
 if TYPE_CHECKING:
-    from ....compat.queries.store_pairs import OperatorPair, StorePair
+    from ....compat.queries.store_pairs import OperatorPair, StorePair, Variable
     from ....serializers.spark_rows.pairing import FieldPair
+    from ...formats.spark.logs import PlannedBatch
     from ...formats.spark.reader import SparkOperator, SparkStore
     from .operator_files import OperatorFiles
 
@@ -65,6 +68,7 @@ class VariablePlan:
         indexes: The families that follow from it in the new query, by the word in their names.
         user_key: The conversion of the keys of a map.
         value: The conversion of values, without their deadlines.
+        type: The type of the new values, without their deadlines.
         deadlines: What is done with these.
         is_same: Whether the bytes of all entries stay as they are, also those of its indexes.
         notes: What changes, a line each.
@@ -76,6 +80,7 @@ class VariablePlan:
     indexes: dict[str, SparkStore] = attrs.field(repr=False)
     user_key: Conversion = attrs.field(repr=False)
     value: Conversion = attrs.field(repr=False)
+    type: SparkType = attrs.field(repr=False)
     deadlines: Deadlines = Deadlines()
     is_same: bool = False
     notes: tuple[str, ...] = ()
@@ -121,6 +126,20 @@ class ProcessorPlan:
         return self.now.number
 
     @property
+    def was(self) -> int | None:
+        """The number of the old operator; None: there is none, and it starts empty."""
+        return None if self.is_empty else self.operator.number
+
+    @property
+    def facts(self) -> list[Any]:
+        """What tells from others what the copy will contain."""
+        digests = (filled.digest for variable in self.variables for filled in variable.filled)
+        return [
+            self.number, self.is_empty or self.was, self.files.schema.hex(), json.dumps(self.files.facts),
+            *self.changes.digest(), *digests,
+        ]  # fmt: skip
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What changes of all variables, a line each."""
         moved = [f"it was operator {self.operator.number}"] if self.number != self.operator.number else []
@@ -132,7 +151,7 @@ class ProcessorPlan:
 
     def _filled(self, one: VariablePlan) -> VariablePlan:
         found = [
-            FilledColumn.of(fill, path, self.key_types[1], _value_of(one.now, self.now))
+            FilledColumn.of(fill, path, self.key_types[1], one.type)
             for path, fill in sorted(self.changes.backfills.items())
             if path.partition(".")[0] == one.now.name
         ]
@@ -213,36 +232,35 @@ class _Plans:
         return found
 
     def _variable(self, was: SparkStore, now: SparkStore, pair: StorePair) -> VariablePlan:
-        name, indexes = now.name, _indexes(self.now, now)
-        if was.kind == "timers":
-            is_same = self.key.convert is None and self._has_same_ids(was)
-            return VariablePlan(was, now, indexes, Conversion(), Conversion(), is_same=is_same)
-        notes = [] if was.name == name else [f"{was.name} is called {name} now"]
+        before, after = pair.variables or (None, None)
+        indexes = _indexes(self.now, now.name, after)
+        is_same = self.key.convert is None and self._has_same_ids(was, before)
+        if before is None or after is None:
+            nothing = SparkType("struct")
+            return VariablePlan(was, now, indexes, Conversion(), Conversion(), nothing, is_same=is_same)
+        notes = [] if was.name == now.name else [f"{was.name} is called {now.name} now"]
         *keys, value = map(self._converted, pair.parts[1:] or pair.parts)
         user_key = keys[0] if keys else Conversion()
-        deadlines = self._deadlines(was, now, pair, notes)
+        deadlines = self._deadlines(now.name, was.log.last, before, after, notes)
         notes += (*user_key.notes, *value.notes)
         notes += (f"{path} is dropped" for part in (user_key, value) for path in part.dropped)
-        is_same = (
-            all(one.convert is None for one in (self.key, user_key, value))
-            and not deadlines.is_changed and self._has_same_ids(was)
-        )  # fmt: skip
-        return VariablePlan(was, now, indexes, user_key, value, deadlines, is_same, tuple(notes))
+        notes += equal_keys(user_key, after.value, pair.parts[-1].path)
+        is_same = is_same and user_key.convert is None and value.convert is None and not deadlines.is_changed
+        return VariablePlan(was, now, indexes, user_key, value, after.value, deadlines, is_same, tuple(notes))
 
-    def _has_same_ids(self, was: SparkStore) -> bool:
+    def _has_same_ids(self, was: SparkStore, variable: Variable | None) -> bool:
         """Whether stored rows have the ids of types that those of a copy have."""
         planned = was.log.last
         if planned is None or planned.encoding != "avro":
             return True
-        stores = (was, *_indexes(self.was, was).values())
+        stores = (was, *_indexes(self.was, was.name, variable).values())
         return all(one.family is not None and {*one.family.writers} == {0} for one in stores)
 
-    def _deadlines(self, was: SparkStore, now: SparkStore, pair: StorePair, notes: list[str]) -> Deadlines:
-        name, planned = now.name, was.log.last
-        assert pair.variables is not None  # noqa: S101 - it is no timer
-        said = self.changes.ttls.get(name, "")
-        were, are = (one.expires for one in pair.variables)
-        if deadline_problem(*pair.variables, said):
+    def _deadlines(
+        self, name: str, planned: PlannedBatch | None, was: Variable, now: Variable, notes: list[str]
+    ) -> Deadlines:
+        said, were, are = self.changes.ttls.get(name, ""), was.expires, now.expires
+        if deadline_problem(was, now, said):
             return Deadlines(were, are)
         if were and not are:
             notes.append(f"{name}: its entries have no time to live now; those that had not been removed stay")
@@ -272,25 +290,9 @@ def _variables(operator: SparkOperator) -> dict[str, SparkStore]:
     return {one.name: one for one in operator.stores if one.name in names and not one.is_index}
 
 
-def _indexes(operator: SparkOperator, store: SparkStore) -> dict[str, SparkStore]:
-    """Return the families that follow from a variable or from timers, by the word in their names."""
-    if store.kind == "timers":
-        name = store.name.replace("_keyToTimestamp", "_timestampToKey")
-        return {"timers": operator.index(name)}
-    expires = store.name in operator.facts.expiring
-    words = {"value": [], "map": [], "list": ["rowCounter"]}[store.kind]
-    if expires:
-        words = ["ttl", "min", "count"] if store.kind == "list" else ["ttl"]
+def _indexes(operator: SparkOperator, name: str, variable: Variable | None) -> dict[str, SparkStore]:
+    """Return the families that follow from a variable, by the word in their names; None: from timers."""
+    if variable is None:
+        return {"timers": operator.index(next(by_time for by_time, of in TIMERS_BY_TIME.items() if of == name))}
     found = {one.name: one for one in operator.stores}
-    return {word: found[name] for word in words if (name := f"${word}_{store.name}") in found}
-
-
-def _schema(store: SparkStore) -> tuple[SparkType, SparkType]:
-    assert store.schema is not None  # noqa: S101 - a column family has one
-    return store.schema.key, store.schema.value
-
-
-def _value_of(store: SparkStore, operator: SparkOperator) -> SparkType:
-    """Return the type of values without their deadlines."""
-    _, value = _schema(store)
-    return value.fields[0].type if store.name in operator.facts.expiring else value
+    return {word: found[index] for word in variable.indexes if (index := f"${word}_{name}") in found}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import attrs
 import pytest
 
 from stateshift.compat.queries.options import options_of, without_credentials
@@ -25,7 +24,7 @@ from stateshift.compat.queries.options import options_of, without_credentials
     ],
 )
 def test_options_are_those_of_rows_those_without_effect_and_unknown_ones(kind, given, of_rows, unknown):
-    assert (of_rows, unknown) == attrs.astuple(options_of(kind, given), recurse=False)
+    assert (of_rows, unknown) == options_of(kind, given)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +43,7 @@ def test_options_are_those_of_rows_those_without_effect_and_unknown_ones(kind, g
     ],
 )
 def test_no_credential_is_kept(kind, given):
-    kept = json.dumps(attrs.asdict(options_of(kind, given)))
+    kept = json.dumps(options_of(kind, given))
 
     assert "hidden" not in kept
     assert "KEY" not in kept

@@ -7,10 +7,11 @@ import json
 import attrs
 import pytest
 
+from stateshift.compat.description import Computation, JobDescription
+from stateshift.compat.explain import text_lines
 from stateshift.compat.policy import Policy
-from stateshift.compat.queries.description import QueryDescription, QueryOperator, from_data, to_data
+from stateshift.compat.queries.description import describe_query_operator, from_data, to_data
 from stateshift.compat.queries.inputs import Input
-from stateshift.compat.queries.options import Options
 from stateshift.compat.queries.plan_text import Detail
 from stateshift.compat.queries.verdict import judge
 from stateshift.compat.report_data import to_data as report_data
@@ -28,17 +29,18 @@ def struct(**fields):
 def operator(number=0, kind="aggregation", *, key=None, value=None, columns=None, facts=None, **more):
     stores = {"default": StoreSchema(struct(**(key or {"k": "string"})), struct(**(value or {"sum": "long"})))}
     of = {"default": {"key.k": "k", "value.sum": "sum(n)"} if columns is None else columns}
-    return QueryOperator(number, kind, stores, columns=of, facts=facts or {}, is_planned=True, **more)
+    return Computation(number, kind, stores, of, facts or {}, source="the query", **more)
 
 
-def query(*operators, sources=("s",), settings=None, inputs=()):
-    return QueryDescription("the query", operators, sources, settings or {}, inputs=inputs)
+def query(*operators, sources=("s",), settings=None, inputs=(), unreadable=""):
+    described = tuple(describe_query_operator(one, unreadable) for one in operators)
+    return JobDescription("the query", described, sources=sources, settings=settings or {}, inputs=inputs)
 
 
 def stored(description):
     """What a checkpoint shows of a query."""
-    bare = (attrs.evolve(one, columns={}, facts={}, unseen=(), is_planned=False) for one in description.operators)
-    return attrs.evolve(description, operators=tuple(bare), origin="checkpoint")
+    bare = description.computing(lambda one: attrs.evolve(one, columns={}, facts={}, unseen=(), source=""))
+    return attrs.evolve(bare, origin="checkpoint")
 
 
 def judged(was, now, *, is_known=True, **more):
@@ -171,10 +173,10 @@ def test_sources_are_paired_by_position_spk_15():
 
 
 @pytest.mark.parametrize(
-    "one", [operator(kind="unknown operator"), operator(kind="newOperator"), attrs.evolve(SUM, unreadable="why")]
+    "one", [query(operator(kind="unknown operator")), query(operator(kind="newOperator")), query(SUM, unreadable="why")]
 )
 def test_what_is_not_known_is_refused_and_never_left_out_spk_16(one):
-    assert judged(query(one), query(one), is_known=False) == ("refuse", [("SPK-16", "$")])
+    assert judged(one, one, is_known=False) == ("refuse", [("SPK-16", "$")])
 
 
 def test_a_field_of_users_own_state_with_another_name_is_a_possible_rename_spk_18():
@@ -260,8 +262,8 @@ def test_what_may_be_a_rename_is_for_its_author_to_say_unless_the_old_code_does(
     def join(**value):
         schema = StoreSchema(struct(k="string"), struct(**value))
         texts = {"key.k": "k", **{f"value.{name}": f"of {name}" for name in value}}
-        return query(QueryOperator(0, "stream-stream join", {"left-keyWithIndexToValue": schema},
-            columns={"left-keyWithIndexToValue": texts}, is_planned=True))  # fmt: skip
+        store = "left-keyWithIndexToValue"
+        return query(Computation(0, "stream-stream join", {store: schema}, {store: texts}, source="the query"))
 
     was, now = join(amount="double"), join(price="double", more="string")
     report = judge(stored(was), now, known=was if is_known else None, command="migrate")
@@ -308,7 +310,7 @@ def test_no_value_for_all_stored_keys_is_proposed():
 def test_paths_are_those_of_the_options_of_a_migration():
     def of(kind, store, value):
         schema = StoreSchema(struct(k="string"), struct(**value))
-        return query(QueryOperator(0, kind, {store: schema, "$rowCounter_log": schema}))
+        return query(Computation(0, kind, {store: schema, "$rowCounter_log": schema}))
 
     found = []
     for kind, store in (
@@ -506,12 +508,13 @@ def test_a_report_is_plain_data():
 
 
 def reading(kind="json", *, name="s", is_stream=True, used=("k", "n"), unread="", rows="", schema=None, **options):
-    of = Options({key: of for key, of in options.items() if key != "made_up"}, {"made_up": options.get("made_up", "")})
-    return Input(name, kind, is_stream, struct(**(schema or {"k": "string", "n": "integer"})), used, of, rows, unread)
+    others = {"made_up": options.pop("made_up", "")}
+    types = struct(**(schema or {"k": "string", "n": "integer"}))
+    return Input(name, kind, is_stream, types, used, options, others, rows, unread)
 
 
 def zoned(zone):
-    return attrs.evolve(reading(), options=Options({}, {"time zone of the session": zone}))
+    return attrs.evolve(reading(), options={}, other_options={"time zone of the session": zone})
 
 
 FRONT = {"unused": "string", "k": "string", "n": "integer"}
@@ -655,7 +658,45 @@ def test_another_event_time_of_a_join_is_refused_spk_12():
         value = struct(id="long", a="timestamp", b="timestamp")
         fields = tuple(attrs.evolve(one, is_event_time=one.name == time) for one in value.fields)
         stores = {"left-keyWithTsToValues": StoreSchema(struct(field0="long"), attrs.evolve(value, fields=fields))}
-        return query(QueryOperator(0, "stream-stream join", stores))
+        return query(Computation(0, "stream-stream join", stores))
 
     assert judged(join("a"), join("a"), is_known=False) == ("start", [("SPK-17", "$")])
     assert judged(join("a"), join("b"), is_known=False) == ("refuse", [("SPK-12", "$.left.value.b"), ("SPK-17", "$")])
+
+
+def test_a_rule_is_offered_for_values_that_one_merges():
+    fields = [{"name": "x", "type": "long", "nullable": True}]
+    key = {"k": "string", "l": "string"}
+    columns = {"key.k": "k", "key.l": "l"}
+    value = {"first": {"type": "struct", "fields": fields}, "sum": "long"}
+    was, now = (
+        query(operator(key=of, value=value, columns={name: columns[name] for name in map("key.{}".format, of)}))
+        for of in (key, {"k": "string"})
+    )
+
+    (gone,) = judge(stored(was), now, known=was).all_findings()
+
+    assert (gone.path, [str(flag) for flag in gone.flags]) == ("$.key.l", ["drops:$.key.l", "collision_check"])
+    assert "no rule merges value.first: if any do, the migration writes nothing" in gone.reason
+    told = " ".join(map(str, gone.ways_out))
+    assert "--merge-field 0:value.sum=RULE" in told
+    assert "value.first=" not in told
+
+
+def test_the_way_back_of_a_query_is_its_check_in_reverse():
+    def back(now, *, is_known=True):
+        report = judge(stored(query(SUM)), query(now), known=query(SUM) if is_known else None)
+        data = report_data(report)
+        (of,) = data["operators"]
+        states = [state["way_back"] and state["way_back"]["decision"] for state in of["states"]]
+        told = [line for line in text_lines(report) if line.startswith("way back")]
+        return str(report.decision), data["way_back"], states, bool(told)
+
+    wider = operator(value={"sum": "decimal(20,0)"})
+    columns = {"key.k": "k", "value.sum": "sum(n)", "value.count": "count(1)"}
+    more = operator(value={"sum": "long", "count": "long"}, columns=columns)
+
+    assert back(SUM) == back(SUM, is_known=False) == ("start", "start", ["start"], False)
+    assert back(wider) == back(wider, is_known=False) == ("migrate", "refuse", ["refuse"], True)
+    assert back(more) == ("migrate", "migrate", ["migrate"], True)
+    assert back(operator(facts={"filters": "n > 0"})) == ("refuse", None, [None], False)

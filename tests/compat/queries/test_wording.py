@@ -2,8 +2,8 @@
 
 import pytest
 
-from stateshift.compat.description import Computation
-from stateshift.compat.queries.description import QueryDescription, QueryOperator
+from stateshift.compat.description import Computation, JobDescription
+from stateshift.compat.queries.description import describe_query_operator
 from stateshift.compat.queries.verdict import judge
 from stateshift.compat.queries.wording import as_named, as_written, for_people
 from stateshift.serializers.spark_rows.spark_types import StoreSchema, parse_struct
@@ -43,7 +43,7 @@ TYPE, NAMES = '{"type": "struct", "fields": [{"name": "NAME", "type": "TYPE", "n
 
 
 def operator(**columns):
-    return Computation(0, "aggregation", {"default": columns})
+    return Computation(0, "aggregation", columns={"default": columns})
 
 
 def test_an_expression_stands_for_the_name_that_spark_made_for_it():
@@ -65,16 +65,16 @@ def test_ways_out_keep_the_stored_name():
     value = parse_struct(TYPE.replace("NAME", "sum").replace("TYPE", "long"))
     columns = {"default": {"key._groupingexpression": "abs(n)", "value.sum": "sum(n)"}}
     was, now = (
-        QueryDescription(
+        JobDescription(
             "a query",
             (
-                QueryOperator(
-                    0, "aggregation", {"default": StoreSchema(key[name], value)}, columns=columns, is_planned=True
+                describe_query_operator(
+                    Computation(0, "aggregation", {"default": StoreSchema(of, value)}, columns, source="x")
                 ),
             ),
             inputs=(),
         )
-        for name in NAMES
+        for of in key.values()
     )
 
     report = judge(was, now, known=was)

@@ -49,10 +49,10 @@ def test_a_query_is_described_as_spark_wrote_its_checkpoint(stateshift_spark, ca
 
     query = describe(build(stateshift_spark), checkpoint=place(name), output_mode=mode)
 
-    assert [(one.number, one.kind, one.stores) for one in query.operators] == [
-        (one.number, one.kind, one.stores) for one in stored.operators
+    assert [(one.number, one.kind, one.stores) for one in query.computations] == [
+        (one.number, one.kind, one.stores) for one in stored.computations
     ]
-    assert all(one.stores for one in query.operators)
+    assert all(one.stores for one in query.computations)
     assert len(query.sources) == len(stored.sources)
     assert query.settings == stored.settings
     assert from_data(json.loads(json.dumps(to_data(query))), query.origin) == query
@@ -74,7 +74,7 @@ def test_an_unchanged_query_starts_and_one_line_says_what_is_not_seen_spk_17(sta
 
 
 def columns(query, store="default"):
-    return describe(query, output_mode="update").operators[0].columns[store]
+    return describe(query, output_mode="update").computations[0].columns[store]
 
 
 def test_what_stands_in_columns_is_told_in_columns_of_the_source(stream):
@@ -99,7 +99,7 @@ def test_two_ways_to_write_one_query_are_described_alike(stream):
     one = rows.where("w > 3").where("v = 1").groupBy("a").agg(F.sum("w").alias("x"), F.avg("w"))
     other = rows.withColumn("y", F.col("w")).where("1 = v and 3 < y").groupBy(F.col("a")).agg(F.sum("y"), F.avg("y"))
 
-    ours, theirs = (describe(query, output_mode="update").operators for query in (one, other))
+    ours, theirs = (describe(query, output_mode="update").computations for query in (one, other))
 
     assert ours == theirs
     assert ours[0].facts == {"filters": "(1 = v) and (3 < w) and v is not null and w is not null"}
@@ -130,7 +130,7 @@ def test_the_time_zone_is_told_where_a_cast_depends_on_it(stream):
 
 def test_the_delay_is_told_where_an_operator_forgets_by_it(stream):
     def facts(query):
-        return describe(query, output_mode="append").operators[0].facts
+        return describe(query, output_mode="append").computations[0].facts
 
     def delayed(delay):
         return stream.source().where("a <> 'x'").withWatermark("at", delay)
@@ -149,7 +149,7 @@ def test_the_delay_is_told_where_an_operator_forgets_by_it(stream):
 
 
 def test_a_condition_that_chance_decides_is_none_on_keys(stream):
-    (operator,) = describe(stream.source().where("rand(7) < length(a)").groupBy("a").count()).operators
+    (operator,) = describe(stream.source().where("rand(7) < length(a)").groupBy("a").count()).computations
 
     assert "rand" in operator.facts["filters"]
 
@@ -157,7 +157,7 @@ def test_a_condition_that_chance_decides_is_none_on_keys(stream):
 def test_cases_are_the_same_whenever_they_are_planned(stream):
     def of(value):
         amount = F.when(F.col("w") > value, F.col("w")).when(F.col("v") > 0, F.lit(1)).otherwise(0)
-        (operator,) = describe(stream.source().where(amount > 0).groupBy("a").agg(F.sum(amount))).operators
+        (operator,) = describe(stream.source().where(amount > 0).groupBy("a").agg(F.sum(amount))).computations
         return operator.columns, operator.facts
 
     assert of(3) == of(3)
@@ -166,11 +166,11 @@ def test_cases_are_the_same_whenever_they_are_planned(stream):
 
 def test_a_condition_with_the_present_time_is_none_on_keys(stream):
     for now in ("current_timestamp()", "now()", "current_date()"):
-        (operator,) = describe(stream.source().where(f"at > {now}").groupBy("at").count()).operators
+        (operator,) = describe(stream.source().where(f"at > {now}").groupBy("at").count()).computations
 
         assert "at" in operator.facts["filters"]
 
-    (operator,) = describe(stream.source().where("at > timestamp'2026-01-01'").groupBy("at").count()).operators
+    (operator,) = describe(stream.source().where("at > timestamp'2026-01-01'").groupBy("at").count()).computations
 
     assert any(name.startswith("filter on keys") for name in operator.facts)
 
@@ -185,7 +185,7 @@ def test_a_condition_with_the_present_time_is_none_on_keys(stream):
 )  # fmt: skip
 def test_what_differs_at_each_moment_is_the_same_in_each_description(stream, condition):
     def described(text):
-        (operator,) = describe(stream.source().where(text).groupBy("a").count()).operators
+        (operator,) = describe(stream.source().where(text).groupBy("a").count()).computations
         return operator.facts
 
     assert described(condition) == described(condition)
@@ -196,7 +196,7 @@ def test_the_code_of_functions_has_a_fingerprint_beside_the_texts_spk_21(stream)
     upper, lower = (F.udf(lambda text, low=low: text.lower() if low else text.upper(), "string") for low in (0, 1))
 
     one, same, other = (
-        describe(stream.source().groupBy(of("a").alias("u")).count()).operators[0] for of in (upper, upper, lower)
+        describe(stream.source().groupBy(of("a").alias("u")).count()).computations[0] for of in (upper, upper, lower)
     )
 
     assert "<lambda>(a)" in one.columns["default"].values()
@@ -214,7 +214,7 @@ def test_types_that_buffers_do_not_show_and_all_keys_are_described_spk_22(states
     was, wider, other = (described(*of) for of in (
         ("decimal(7,2)", "a: int, b: int"), ("decimal(8,2)", "a: int, b: int"), ("decimal(8,3)", "b: int, a: int"),
     ))  # fmt: skip
-    (one,) = was.operators
+    (one,) = was.computations
 
     assert {
         "key._groupingexpression": "upper(k)", "key._groupingexpression#2": "lower(k)",
@@ -233,7 +233,7 @@ def test_a_description_starts_nothing_and_writes_nothing(stream):
 
     description = describe(query)
 
-    assert [one.title for one in description.operators] == ["0 (aggregation)"]
+    assert [one.title for one in description.computations] == ["0 (aggregation)"]
     assert stream.spark.streams.active == []
     assert not (stream.folder / "checkpoint").exists()
 
@@ -241,10 +241,10 @@ def test_a_description_starts_nothing_and_writes_nothing(stream):
 def test_pinned_settings_decide_the_plan(stream):
     query = stream.source().groupBy("a").agg(F.sum("w"))
     with settings(stream.spark, spark__sql__streaming__aggregation__stateFormatVersion="1"):
-        assert [field.name for field in describe(query).operators[0].stores["default"].value.fields] == ["a", "sum"]
+        assert [field.name for field in describe(query).computations[0].stores["default"].value.fields] == ["a", "sum"]
         pinned = describe(query, checkpoint=place("aggregation"))
 
-    assert [field.name for field in pinned.operators[0].stores["default"].value.fields] == ["sum"]
+    assert [field.name for field in pinned.computations[0].stores["default"].value.fields] == ["sum"]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from stateshift.compat.queries.description import to_data
 from stateshift.serializers.errors import CorruptFile, JobNotFound
 from stateshift.spark.queries.check import load_query
 from stateshift.spark.queries.description import describe
@@ -68,7 +69,7 @@ def checkouts(tmp_path, monkeypatch):
 
 
 def summed(query):
-    return query.operators[0].columns["default"]["value.sum"]
+    return query.computations[0].columns["default"]["value.sum"]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +98,7 @@ def test_the_same_file_of_another_checkout_is_loaded_apart(stateshift_spark, che
         stateshift_spark.conf.set("spark.sql.shuffle.partitions", partitions)
         assert columns == tuple(summed(one)[-3:-2] for one in (old, now))
 
-    names = [{one.name for of in side.operators[0].details.values() for one in of} for side in (old, now)]
+    names = [{one.name for of in side.computations[0].details.values() for one in of} for side in (old, now)]
     assert names[0] == names[1] != set()
     assert not [one for one in sys.path if one.endswith(("v1", "v1/jobs", "v1/jobs/../lib"))]
 
@@ -110,7 +111,7 @@ def test_what_a_repository_keeps_of_a_query_stands_for_its_old_code(stateshift_s
 
     read = describe_old("../orders.json", "orders:build_query", stateshift_spark, None)
 
-    assert (kept.operators, "../orders.json") == (read.operators, read.origin)
+    assert (to_data(kept), "../orders.json") == (to_data(read), read.origin)
     with pytest.raises(CorruptFile):
         describe_old("../edited.json", "orders:build_query", stateshift_spark, None)
     with pytest.raises(JobNotFound, match=r"there is no file \.\./none\.json"):

@@ -85,5 +85,5 @@ def goes_on(fates):
 
 def types_of(query):
     """The types of all stores, so that what was drawn is what Spark has."""
-    (operator,) = query.operators
+    (operator,) = query.computations
     return {name: (of.key.describe(), of.value.describe()) for name, of in operator.stores.items()}

@@ -331,10 +331,8 @@ def test_what_spark_refuses_is_told_before_the_start_spk_3_to_5_and_11(stream, n
 
 def as_stored(query):
     """What a checkpoint of a query shows."""
-    operators = tuple(
-        attrs.evolve(one, columns={}, facts={}, unseen=(), is_planned=False, details={}) for one in query.operators
-    )
-    return attrs.evolve(query, operators=operators, inputs=None)
+    bare = query.computing(lambda one: attrs.evolve(one, columns={}, facts={}, unseen=(), source="", details={}))
+    return attrs.evolve(bare, inputs=None)
 
 
 def with_times(time_to_live):
@@ -379,8 +377,8 @@ def test_each_release_of_spark_knows_the_times_to_live_and_the_code_of_a_process
         for one in judge(as_stored(was), now, known=was).all_findings()
         if one.rule == "SPK-12"
     ]
-    assert ["Keep"] == [one.name for one in was.operators[0].details["function"]]
-    assert was.operators[0].unseen == ()
+    assert ["Keep"] == [one.name for one in was.computations[0].details["function"]]
+    assert was.computations[0].unseen == ()
 
 
 def sampled(stream):
