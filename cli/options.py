@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from ..serializers.compatibility import Flag
-from ..serializers.errors import MigrationFailed, StateShiftError, UnsupportedFormat, redact_values
+from ..serializers.errors import MigrationFailed, StateShiftError, UnsupportedFormat, located, redact_values
 from .output import print_notice
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ..state.formats.spark.reader import SparkCheckpoint
     from ..state.job import Job
     from ..state.migration.options import MigrationOptions
+    from ..state.migration.plan_file import PlanFile
     from ..state.savepoint.reader import Savepoint
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -453,6 +454,23 @@ migration_options = as_one(
     ),
 )
 """The options of a migration except for new types; the command receives them as one argument `options`."""
+
+
+def read_plan(file: str, *, of_query: bool = False) -> PlanFile:
+    """Read a plan file; errors include its name.
+
+    Raises:
+        UsageError: It is the plan of a savepoint, and that of a query's checkpoint is meant, or the other way round.
+    """
+    from ..compat.json_files import MOST_BYTES
+    from ..state.migration.plan_file import PlanFile
+    from ..state.storage.files import read_file
+
+    with located(file=file):
+        plan = PlanFile.from_json(read_file(file, most_bytes=MOST_BYTES))
+    if (plan.typed is not None) is not of_query:
+        raise click.UsageError(f"{file} is the plan for {plan.source.place}, and another kind of state is given")
+    return plan
 
 
 def load_job_here(place: str) -> Job:

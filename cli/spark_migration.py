@@ -10,9 +10,8 @@ import click
 from ..compat.reference_time import millis_text
 from ..compat.structuring import plain, structured
 from ..serializers.wording import many, shell_word
-from .commands.planned_runs import read_plan
 from .failures import Status
-from .options import is_spark, refuse_options
+from .options import is_spark, read_plan, refuse_options
 from .output import Column, Line, Table, print_json, print_notice, print_styled
 from .spark_options import OF_CHANGES, ONLY_OF_QUERIES, SparkOptions
 from .spark_queries import built, require_new_side

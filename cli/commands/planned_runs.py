@@ -8,8 +8,7 @@ import attrs
 import click
 from click.core import ParameterSource
 
-from ...serializers.errors import located
-from ..options import allowed_roots, load_job_here, search_here
+from ..options import allowed_roots, load_job_here, read_plan, search_here
 from ..output import print_notice
 
 if TYPE_CHECKING:
@@ -67,23 +66,6 @@ def _trusted(options: MigrationOptions) -> Iterator[str]:
         yield f"to unpickle objects of {', '.join(options.trust)}"
     for _, merge in options.repartition.merge if options.repartition is not None else ():
         yield f"to import {merge.name}"
-
-
-def read_plan(file: str, *, of_query: bool = False) -> PlanFile:
-    """Read a plan file; errors include its name.
-
-    Raises:
-        UsageError: It is the plan of a savepoint, and that of a query's checkpoint is meant, or the other way round.
-    """
-    from ...compat.json_files import MOST_BYTES
-    from ...state.migration.plan_file import PlanFile
-    from ...state.storage.files import read_file
-
-    with located(file=file):
-        plan = PlanFile.from_json(read_file(file, most_bytes=MOST_BYTES))
-    if (plan.typed is not None) is not of_query:
-        raise click.UsageError(f"{file} is the plan for {plan.source.place}, and another kind of state is given")
-    return plan
 
 
 def _refuse_other_types(planned: NewTypes, side: NewSide) -> None:
