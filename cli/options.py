@@ -46,12 +46,7 @@ def as_one(name: str, make: Callable[..., Any], *options: Callable[[Any], Any]) 
         make: Returns its value; it is called with those of the options, by name.
         options: The options; others that became one argument may be among them.
     """
-
-    def nothing(**_: Any) -> None: ...
-
-    declared = together(*options)(nothing)
-    grouped: dict[str, set[str]] = getattr(declared, _GROUPED, {})
-    exposed = {one.name for one in getattr(declared, "__click_params__", ()) if one.expose_value}
+    grouped, exposed = grouped_by(*options), names_of(*options)
     names = {*grouped, *exposed.difference(*grouped.values())}
 
     def add(function: F) -> F:
@@ -65,6 +60,22 @@ def as_one(name: str, make: Callable[..., Any], *options: Callable[[Any], Any]) 
         return cast("F", together(*options)(decorated))
 
     return add
+
+
+def names_of(*options: Callable[[Any], Any]) -> set[str]:
+    """Return the names of the arguments that options become, each by itself."""
+    return {one.name for one in getattr(_declared(options), "__click_params__", ()) if one.expose_value}
+
+
+def grouped_by(*options: Callable[[Any], Any]) -> dict[str, set[str]]:
+    """Return the names of those that become one argument, by the name of that."""
+    return dict(getattr(_declared(options), _GROUPED, {}))
+
+
+def _declared(options: tuple[Callable[[Any], Any], ...]) -> Callable[..., None]:
+    def nothing(**_: Any) -> None: ...
+
+    return together(*options)(nothing)
 
 
 _GROUPED = "stateshift_grouped"

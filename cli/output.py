@@ -189,6 +189,11 @@ class Table:
     rows: Sequence[Sequence[Line]]
     indent: int = 0
 
+    @classmethod
+    def of(cls, columns: Sequence[Column], rows: Iterable[Iterable[str]], indent: int = 2) -> Table:
+        """Return a table of plain texts."""
+        return cls(columns, [[[(cell, "")] for cell in row] for row in rows], indent)
+
 
 @attrs.frozen
 class Row:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping
+from collections import UserDict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
@@ -17,7 +17,7 @@ from ..serializers.wording import shell_word
 from .sides import describe_side, is_there
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from ..compat.description import JobDescription
     from ..compat.gate.history import History, RecordedRevision
@@ -42,21 +42,11 @@ def read_history(folder: Path) -> History:
         return History.of(_Files({file.name: partial(_content, file) for file in names if file.name != FILE}))
 
 
-class _Files(Mapping[str, "str | bytes"]):
-    """Files by name, each read on access, so that a long history is not held in memory."""
-
-    def __init__(self, readers: Mapping[str, Callable[[], str | bytes]]) -> None:
-        """Store the function that reads each file."""
-        self._readers = readers
+class _Files(UserDict[str, Any]):
+    """Files by name, each read on access by its function, so that a long history is not held in memory."""
 
     def __getitem__(self, name: str) -> str | bytes:
-        return self._readers[name]()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._readers)
-
-    def __len__(self) -> int:
-        return len(self._readers)
+        return self.data[name]()  # type: ignore[no-any-return]
 
 
 def read_stamps(folder: Path) -> Stamps:

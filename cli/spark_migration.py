@@ -142,8 +142,7 @@ def _lines(report: CheckpointReport) -> Iterator[Line | Table]:
         entries = sum(sum(one.written) for one in converted)
         done = f"{many(entries, 'entry', 'entries')} of {many(len(converted), 'store')} converted"
         yield [(f"migrated: {done}, in {report.target}", "bold green")]
-    rows = [[[(cell, "")] for cell in _cells(one, dry_run=report.dry_run)] for one in report.stores]
-    yield Table(_COLUMNS, rows, indent=2)
+    yield Table.of(_COLUMNS, (_cells(one, dry_run=report.dry_run) for one in report.stores))
     told = [f"  operator {one.operator}: {note}" for one in report.stores for note in one.notes]
     for text in dict.fromkeys(map(as_written, told)):  # what changes in a key changes in each store of a join
         yield [(text, "")]

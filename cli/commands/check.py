@@ -17,6 +17,7 @@ from ..options import (
     common_options,
     edit_options,
     is_spark,
+    names_of,
     open_savepoint,
     policy_options,
     refuse_options,
@@ -173,14 +174,10 @@ def command(
     return status
 
 
-_OF_A_SAVEPOINT = {
-    "allow_migration", "allow_non_restored_state", "is_allowed", "max_parallelism", "merge", "target",
-    "allow_empty", "trust_stored_serializers",
-}  # fmt: skip
-_NOT_OF_A_QUERY = {
-    "job_place", "drop", "rename_states", "rename_uids", "convert", "is_allowed", "max_parallelism", "merge", "target",
-    "trust_stored_serializers", "trust", "against", "level", "strict", "allow", "allow_drift", "form",
-}  # fmt: skip
+_OF_A_SAVEPOINT = {"allow_migration", "allow_non_restored_state", "allow_empty", "trust_stored_serializers"} | names_of(
+    repartition_options, target_option
+)
+_NOT_OF_A_QUERY = {"job_place"} | names_of(edit_options, repartition_options, target_option, trust_option, gate_options)
 
 
 @attrs.frozen(kw_only=True)

@@ -79,7 +79,7 @@ def history_command(*, folder: Path, with_json: bool) -> int:
             ]
             for one in history.revisions
         ]
-        print_styled([Table(_COLUMNS, [[[(cell, "")] for cell in row] for row in rows])])
+        print_styled([Table.of(_COLUMNS, rows, indent=0)])
     print_lines(f"query {name}: {file}" for name, file in queries.items())
     return Status.DONE
 

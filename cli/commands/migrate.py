@@ -367,8 +367,8 @@ def _unread_lines(report: MigrationReport) -> Iterator[str]:
 
 def _blocks(report: MigrationReport) -> Iterator[Line | Table]:
     yield [(_headline(report), "bold green")]
-    if rows := [[[(cell, "")] for cell in row] for row in _rows(report)]:
-        yield Table(_columns(report), rows, indent=2)
+    if rows := _rows(report):
+        yield Table.of(_columns(report), rows)
     for line in _lost_lines(report):
         yield [(f"  {line}", "yellow")]
     if report.missing_timers:

@@ -8,7 +8,7 @@ import attrs
 import click
 from click.core import ParameterSource
 
-from ..options import allowed_roots, load_job_here, read_plan, search_here
+from ..options import allowed_roots, grouped_by, load_job_here, migration_options, read_plan, search_here
 from ..output import print_notice
 
 if TYPE_CHECKING:
@@ -19,19 +19,10 @@ if TYPE_CHECKING:
     from ...state.migration.plan_file import NewTypes, PlanFile
     from ..new_side import NewSide
 
-# Arguments of the command whose names differ from those of the options they become.
-_FIELDS = {
-    "target": "restore_target",
-    "drop": "edits",
-    "rename_states": "edits",
-    "rename_uids": "edits",
-    "convert": "edits",
-    "forbid": "policy",
-    "allow_empty": "policy",
-    "is_allowed": "repartition",
-    "max_parallelism": "repartition",
-    "merge": "repartition",
+_FIELDS = {"target": "restore_target"} | {
+    name: field for field, names in grouped_by(migration_options).items() for name in names if field != "options"
 }
+"""The options that arguments of the command become, where they have other names."""
 
 
 def planned_run(file: str, side: NewSide, options: MigrationOptions) -> tuple[PlanFile, JobDescription | None]:

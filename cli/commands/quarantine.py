@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -116,12 +117,8 @@ def to_data(
     }
 
 
-def _counts(values: Sequence[QuarantinedValue]) -> dict[tuple[str, str, str, str], int]:
-    counts: dict[tuple[str, str, str, str], int] = {}
-    for value in values:
-        state = (value.operator_id, value.operator, value.state, value.kind)
-        counts[state] = counts.get(state, 0) + 1
-    return counts
+def _counts(values: Sequence[QuarantinedValue]) -> Counter[tuple[str, str, str, str]]:
+    return Counter((value.operator_id, value.operator, value.state, value.kind) for value in values)
 
 
 def _blocks(
@@ -135,18 +132,14 @@ def _blocks(
         [operator or operator_id, state, kind, f"{count:,}"]
         for (operator_id, operator, state, kind), count in _counts(values).items()
     ]
-    yield _table(_COUNTS, counts)
+    yield Table.of(_COUNTS, counts)
     yield []
     columns = (*_VALUES, Column("key bytes"), Column("value bytes")) if with_bytes else _VALUES
     rows = [_cells(value, with_bytes=with_bytes) for value in values]
     if read:
         columns = (*columns, Column("value"))
         rows = [[*row, json_text(value)] for row, value in zip(rows, read, strict=True)]
-    yield _table(columns, rows)
-
-
-def _table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Table:
-    return Table(columns, [[[(cell, "")] for cell in row] for row in rows], indent=2)
+    yield Table.of(columns, rows)
 
 
 def _cells(value: QuarantinedValue, *, with_bytes: bool) -> list[str]:

@@ -74,7 +74,7 @@ def _deleted_blocks(place: str, found: Collected, hours: float, *, dry_run: bool
         rows.setdefault(one.name.rpartition("/")[0] or ".", []).append(one.size)
     if rows:
         cells = ((folder, f"{len(sizes):,}", f"{sum(sizes):,}") for folder, sizes in sorted(rows.items()))
-        yield Table(_DELETED, [[[(cell, "")] for cell in row] for row in cells], indent=2)
+        yield Table.of(_DELETED, cells)
     yield [(f"  kept: the state after batch {found.oldest} and after each later one", "")]
     if found.young:
         yield [(f"  {many(found.young, 'file')} that nothing needs: newer than {hours:g} hours, and kept", "")]

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ...compat.condensing import alike
-from ...compat.explain import IF_NO_KEY_GROUPS, MUST_DECLARE, finding_line
+from ...compat.explain import IF_NO_KEY_GROUPS, MUST_DECLARE, STYLES, finding_line
 from ...compat.structuring import fields_of, plain
 from ...compat.type_difference import Kind, state_type_text
 from ...serializers.compatibility import Decision
@@ -20,11 +20,8 @@ if TYPE_CHECKING:
     from ...compat.difference import Difference, OperatorDifference, StateDifference, Way
     from ...compat.type_difference import Change
     from ...serializers.compatibility import Finding, Flagged, Path
+    from ..output import Line, Span
 
-Span = tuple[str, str]
-"""Text, and how a terminal shows it: "bold", "dim", "red"; "" for plain."""
-
-_STYLES = {Decision.START: "green", Decision.MIGRATE: "yellow", Decision.REFUSE: "bold red"}
 _SIGNS = {Kind.ADDED: ("+", "green"), Kind.REMOVED: ("-", "red")}
 _WIDEST = 94
 """Types are cut to this, so that one fits a line of its own."""
@@ -95,14 +92,14 @@ def _directions(of: OperatorDifference | StateDifference) -> dict[str, Any]:
     }
 
 
-def text_lines(difference: Difference, *, everything: bool = False) -> list[list[Span]]:
+def text_lines(difference: Difference, *, everything: bool = False) -> list[Line]:
     """Return a difference as lines: equal states are counted, changes are shown.
 
     Args:
         difference: The difference to print.
         everything: Whether equal changes are printed for each state, instead of once for all.
     """
-    lines: list[list[Span]] = [
+    lines: list[Line] = [
         _headline(difference),
         [(f"  A  {difference.a.origin}", "dim")],
         [(f"  B  {difference.b.origin}", "dim")],
@@ -148,7 +145,7 @@ def _shown(state: StateDifference) -> tuple[object, ...]:
     return state.changes, within, [(way.decision, _flags(way), way.refusals, way.note) for way in ways]
 
 
-def _headline(difference: Difference) -> list[Span]:
+def _headline(difference: Difference) -> Line:
     states = [state for operator in difference.operators for state in operator.states]
     if difference.is_equal:
         words = f": {many(len(difference.operators), 'operator')} with {many(len(states), 'state')}"
@@ -177,10 +174,10 @@ def _meaning(decision: Decision, taker: str, giver: str, *, asks: bool) -> Span:
         Decision.MIGRATE: f"{taker} can use the state of {giver} after a migration",
         Decision.REFUSE: f"{taker} cannot use all of the state of {giver}",
     }
-    return f"{decision}{condition}; {meanings[decision]}", _STYLES[decision]
+    return f"{decision}{condition}; {meanings[decision]}", STYLES[decision]
 
 
-def _operator_lines(operator: OperatorDifference, places: dict[int, str]) -> list[list[Span]]:
+def _operator_lines(operator: OperatorDifference, places: dict[int, str]) -> list[Line]:
     """Return the lines on an operator; empty if all its changes were printed for another one."""
     own = list(_own_lines(operator))
     shown = [state for state in operator.states if not state.is_equal and places.get(id(state)) != _SAID]
@@ -194,7 +191,7 @@ def _operator_lines(operator: OperatorDifference, places: dict[int, str]) -> lis
     return [*own, *([[(f"  equal: {', '.join(equal)}", "dim")]] if equal else [])]
 
 
-def _own_lines(operator: OperatorDifference) -> Iterator[list[Span]]:
+def _own_lines(operator: OperatorDifference) -> Iterator[Line]:
     title = f"operator {operator.uid} ({operator.operator_id})" if operator.uid else f"operator {operator.operator_id}"
     if operator.a is None or operator.b is None:
         only = f": only in {_sides(operator.a, operator.b).upper()}"
@@ -224,7 +221,7 @@ def _restorable(known: bool | None) -> str:  # noqa: FBT001 - a value, not a swi
     return {True: "yes", False: "no", None: "unknown"}[known]
 
 
-def _state_lines(state: StateDifference) -> Iterator[list[Span]]:
+def _state_lines(state: StateDifference) -> Iterator[Line]:
     if state.a is None or state.b is None:
         side: StateDescription | None = state.a or state.b
         assert side is not None  # noqa: S101 - a state is on at least one side
@@ -238,7 +235,7 @@ def _state_lines(state: StateDifference) -> Iterator[list[Span]]:
     yield from _change_lines(state)
 
 
-def _change_lines(state: StateDifference) -> Iterator[list[Span]]:
+def _change_lines(state: StateDifference) -> Iterator[Line]:
     width = min(max((len(change.path) for change in state.changes), default=0), _WIDEST // 2)
     findings = sorted(state.forwards.findings if state.forwards is not None else (), key=_path)
     for change in state.changes:
@@ -281,10 +278,10 @@ def _flags(way: Way) -> list[Flagged]:
     return list(dict.fromkeys(flag for finding in causes for flag in finding.flags))
 
 
-def _way_lines(arrow: str, way: Way) -> Iterator[list[Span]]:
+def _way_lines(arrow: str, way: Way) -> Iterator[Line]:
     flags = _flags(way)
     told = f"  {' '.join(map(str, flags))}" if flags else ""
-    yield [(f"    {arrow}: ", "dim"), (str(way.decision), _STYLES[way.decision]), (told, "")]
+    yield [(f"    {arrow}: ", "dim"), (str(way.decision), STYLES[way.decision]), (told, "")]
     for finding in way.refusals:
         yield [(f"      {finding_line(finding)}", "")]
     if way.note and way.decision is not Decision.MIGRATE:

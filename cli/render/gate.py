@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
     from ...compat.gate.levels import Failure, GateReport, StateGate
     from ...serializers.compatibility import Finding
-
-Span = tuple[str, str]
-"""Text, and how a terminal shows it: "bold", "dim", "red"; "" for plain."""
+    from ..output import Line
 
 
 _NO_WAY_BACK = (
@@ -75,14 +73,14 @@ def to_data(report: GateReport) -> dict[str, Any]:
     }
 
 
-def text_lines(report: GateReport, *, everything: bool = False) -> list[list[Span]]:
+def text_lines(report: GateReport, *, everything: bool = False) -> list[Line]:
     """Return a report as lines: failures first, then overrides and levels.
 
     Args:
         report: The report to print.
         everything: Whether equal reports are printed for each place, instead of once for all.
     """
-    lines: list[list[Span]] = [_headline(report), [(f"  {report.candidate} against {_history(report)}", "dim")]]
+    lines: list[Line] = [_headline(report), [(f"  {report.candidate} against {_history(report)}", "dim")]]
     blocks = [(state, list(_state_lines(state))) for state in report.states if state.failures or told(state)]
     shown = [(block, "") for block in blocks] if everything else alike(blocks, _shown, lambda one: state_title(one[0]))
     for (_, block), places in shown:
@@ -91,14 +89,14 @@ def text_lines(report: GateReport, *, everything: bool = False) -> list[list[Spa
     return lines
 
 
-def _shown(block: tuple[StateGate, list[list[Span]]]) -> tuple[object, ...]:
+def _shown(block: tuple[StateGate, list[Line]]) -> tuple[object, ...]:
     """Return what is shown of a state or key beside its name, as data."""
     state, _ = block
     failures = [(one.direction, failure_text(one), one.against) for one in state.failures]
     return state.passes, state.level, failures, told(state), state.overridden, state.expired
 
 
-def _headline(report: GateReport) -> list[Span]:
+def _headline(report: GateReport) -> Line:
     failing = [state for state in report.states if not state.passes]
     if failing:
         return [("refuse", "bold red"), (f": {len(failing):,} of {_counted(len(report.states))}", "bold")]
@@ -121,7 +119,7 @@ def state_title(state: StateGate) -> str:
     return f"{of_operator} of operator {state.operator}" if of_operator else f"{state.operator}/{state.state}"
 
 
-def _state_lines(state: StateGate) -> Iterator[list[Span]]:
+def _state_lines(state: StateGate) -> Iterator[Line]:
     word, style = ("passes", "yellow") if state.passes else ("refuse", "bold red")
     yield [(f"{state_title(state)}: ", "bold"), (word, style), (f" (level {state.level})", "dim")]
     for failure in state.failures:
@@ -205,7 +203,7 @@ def closing_line(report: GateReport, command: str) -> str:
     return f"accepted: {what}; before deployment: {command}{drops}; for {of}"
 
 
-def _level_lines(report: GateReport) -> Iterator[list[Span]]:
+def _level_lines(report: GateReport) -> Iterator[Line]:
     """Yield lines on the levels, and where they were set (rule CI-5)."""
     held: dict[tuple[str, str], int] = {}
     for state in report.states:

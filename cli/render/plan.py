@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from ...compat.condensing import FEW, as_there, likeness, root_of
-from ...compat.explain import MUST_DECLARE
+from ...compat.explain import MUST_DECLARE, STYLES
 from ...compat.fingerprint import UNKNOWN
 from ...compat.lazy_tables import is_joined
 from ...compat.reference_time import length_text
@@ -27,7 +27,6 @@ _DONE = {"copy": "copied", "relabel": "new header", "rekey": "new keys", "conver
 _COUNTED = {"convert": "converted", "rekey": "copied under new keys",
             "relabel": "copied under a new header", "drop": "dropped"}  # fmt: skip
 _TRIED = {True: "yes", False: "no", None: ""}
-_STYLES = {"start": "green", "migrate": "yellow", "refuse": "bold red"}
 _ACTION_STYLES = {"convert": "yellow", "drop": "red"}
 _NOTE = "compatible"
 
@@ -40,7 +39,7 @@ def plan_lines(plan: PlanFile, new_types: str = "") -> Iterator[Line | Row]:
         new_types: From where the new types come, if the plan does not say it.
     """
     decision = plan.summary["decision"]
-    yield [(decision, _STYLES[decision]), (f": {_headline(plan)}", "bold")]
+    yield [(decision, STYLES[decision]), (f": {_headline(plan)}", "bold")]
     yield [(f"  from savepoint {plan.source.place} to {new_types or plan.new_types}", "dim")]
     options = ", ".join(_options(plan))
     if options:
@@ -181,7 +180,7 @@ def _row(state: dict[str, Any]) -> Line:
         ("" if entries is None else f"{entries:,}", ""),
         ("" if size is None else f"{size:,}", ""),
         (_TRIED[state["tried"]], ""),
-        (old_job, _STYLES[old_job]),
+        (old_job, STYLES[old_job]),
     ]
 
 
@@ -264,7 +263,7 @@ def _ending(plan: PlanFile) -> Iterator[Line]:
     known = f", according to all that {recorded['by']} declares" if recorded else ", as far as the stored types show"
     if plan.summary["decision"] == "start":
         known = ""
-    yield [("  the old job on the result: ", ""), (old_job, _STYLES[old_job]), (f"; {meaning}{known}", "")]
+    yield [("  the old job on the result: ", ""), (old_job, STYLES[old_job]), (f"; {meaning}{known}", "")]
     if recorded and recorded["reasons"]:
         yield from ([(f"    {reason}", "dim")] for reason in recorded["reasons"][:FEW])
         if len(recorded["reasons"]) > FEW:
