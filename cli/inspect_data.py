@@ -24,8 +24,8 @@ from ..serializers.errors import (
     values_are_redacted,
 )
 from ..state.backends.lazy_forms import old_among
-from ..state.formats.spark.descriptions import describe_operator, describe_state
-from ..state.formats.spark.reader import SparkCheckpoint, SparkOperator
+from ..state.formats.spark.descriptions import describe_operator
+from ..state.formats.spark.reader import SparkCheckpoint, SparkOperator, SparkStore
 from ..state.progress import size_text
 from ..state.savepoint.sizes import Share, Spread
 from ..state.savepoint.states import Measure
@@ -33,11 +33,10 @@ from .failures import error_data
 from .progress import spinning
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
     from ..compat.description import OperatorDescription, StateDescription
     from ..serializers.snapshot import TypeSerializerConfigSnapshot
-    from ..state.formats.spark.reader import SparkStore
     from ..state.savepoint.largest_keys import LargestKeys
     from ..state.savepoint.reader import Savepoint, SavepointOperator
     from ..state.savepoint.sizes import OperatorSizes, StateSizes
@@ -56,62 +55,37 @@ class StateView:
     """A state and its size, or why it is not known.
 
     Attributes:
-        table: Its name where it is stored.
-        kind: Its kind; `index`: it follows from other states of a Spark query.
-        description: What a check compares; None: its types are not known.
+        state: The state.
         measure: Its size; None where it cannot be counted.
         error: Why it cannot be counted: damage, or a missing file.
-        unsupported: Why this release does not read its values, or "".
-        has_ttl: Whether values have a time stamp.
         largest: The largest keys, if they were requested and the state has keys.
         lazy_version: The version of the values here, if the state is migrated lazily: each version has a view.
-        rows: Of a Spark query: the types of keys and values, as SQL spells them.
         by_partition: Of a Spark query: the size of each partition.
+        has_ttl: Whether values have a time stamp.
         is_forgotten: Whether it is of a variable that the query has not any more.
     """
 
-    table: str
-    kind: str
-    description: StateDescription | None
+    state: AnyState
     measure: Measure | None = None
     error: StateShiftError | None = None
-    unsupported: str = ""
-    has_ttl: bool = False
     largest: LargestKeys | None = None
     lazy_version: int | None = None
-    rows: Mapping[str, str] | None = None
     by_partition: tuple[Share, ...] | None = None
+    has_ttl: bool = False
     is_forgotten: bool = False
 
     @classmethod
     def of(cls, sizes: StateSizes, lazy_version: int | None) -> StateView:
         """Return the view of a measured state of a savepoint."""
         state = sizes.state
-        return cls(
-            state.name,
-            state.kind,
-            state.description,
-            sizes.measure,
-            sizes.error,
-            state.unsupported,
-            any(snapshot.kind == "ttl" for snapshot in _tree(state.description.value.snapshot)),
-            sizes.largest,
-            lazy_version,
-        )
+        has_ttl = any(snapshot.kind == "ttl" for snapshot in _tree(state.description.value.snapshot))
+        return cls(state, sizes.measure, sizes.error, sizes.largest, lazy_version, has_ttl=has_ttl)
 
     @classmethod
     def of_store(cls, store: SparkStore, operator: SparkOperator) -> StateView:
         """Return the view of a store of a Spark query; it is measured, if this release reads it."""
-        schema = store.schema
-        view = cls(
-            store.name,
-            store.kind,
-            describe_state(store),
-            unsupported=store.unsupported,
-            has_ttl=store.name in operator.facts.expiring,
-            rows={} if schema is None else {"key": schema.key.describe(), "value": schema.value.describe()},
-            is_forgotten=store in operator.forgotten,
-        )
+        has_ttl, is_forgotten = store.name in operator.facts.expiring, store in operator.forgotten
+        view = cls(store, has_ttl=has_ttl, is_forgotten=is_forgotten)
         if store.unsupported:
             return view
         try:
@@ -125,7 +99,25 @@ class StateView:
     @property
     def name(self) -> str:
         """The name of the state."""
-        return state_in(self.table)
+        return state_in(self.state.name)
+
+    @property
+    def kind(self) -> str:
+        """Its kind; `index`: it follows from other states of a Spark query."""
+        return self.state.kind
+
+    @property
+    def description(self) -> StateDescription | None:
+        """What a check compares; None: its types are not known."""
+        return self.state.description
+
+    @property
+    def rows(self) -> dict[str, str] | None:
+        """The types of keys and values, as SQL spells them; None: it is not of Spark."""
+        if not isinstance(self.state, SparkStore):
+            return None
+        schema = self.state.schema
+        return {} if schema is None else {"key": schema.key.describe(), "value": schema.value.describe()}
 
     @property
     def is_flink_restorable(self) -> bool | None:
@@ -149,7 +141,7 @@ class StateView:
     @property
     def is_unsupported(self) -> bool:
         """Whether it has values that cannot be read; most operators have timer queues without a timer."""
-        return bool(self.unsupported) and not self.is_empty
+        return bool(self.state.unsupported) and not self.is_empty
 
     def types(self, width: int = 0) -> list[str]:
         """Return its types in words, a line each, limited to a number of characters, or in full.
@@ -249,7 +241,7 @@ class OperatorView:
         """
         tables: dict[str, dict[str, StateView]] = {}
         for view in self.states:
-            tables.setdefault(view.name, {})[view.table] = view
+            tables.setdefault(view.name, {})[view.state.name] = view
         left = {}
         for state, views in tables.items():
             if set(views) == {state}:
@@ -466,7 +458,7 @@ def _state_data(view: StateView, operator: OperatorView) -> dict[str, Any]:
         **fields_of(view, "namespace? ttl=has_ttl"),
         **fields_of(view, "entries=measure.entries bytes=measure.size_bytes oversized=measure.oversized"),
         "share": None if measure is None else share_of(measure.size_bytes, operator.entries_bytes),
-        **fields_of(view, "flink_restorable=is_flink_restorable unsupported?"),
+        **fields_of(view, "flink_restorable=is_flink_restorable unsupported=state.unsupported?"),
         "error": None if view.error is None else error_data(view.error),
         "records": view.records(),
         "largest_keys": None if largest is None else _largest_data(largest, operator.key),

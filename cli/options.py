@@ -243,6 +243,7 @@ common_options = together(
     ),
 )
 """`--json` and `--redact`, which every command has."""
+operator_option = click.option("--operator", "operator_name", metavar="UID|ID", help="Only this operator.")
 all_option = click.option(
     "--all",
     "everything",

@@ -245,8 +245,7 @@ def _width_of(stream: TextIO) -> int:
 
 def _plain_lines(block: Block, width: int) -> list[str]:
     if isinstance(block, Table):
-        cells = [["  ".join(text for text, _ in cell) for cell in row] for row in block.rows]
-        return _table_lines(block.columns, cells, block.indent, width)
+        return list(_table_lines(block, width))
     if isinstance(block, Row):
         return ["".join(text for text, _ in block.cells)]
     return folded_text(one_line("".join(text for text, _ in block)), width)
@@ -302,30 +301,22 @@ def status_line(what: str) -> Iterator[Callable[[str], None]]:
         yield lambda words: status.update(_text([(words, "")]))
 
 
-def _table_lines(columns: Sequence[Column], rows: Sequence[Sequence[str]], indent: int, width: int) -> list[str]:
-    """Return a table as aligned plain lines, with a title line if a column has a title."""
-    titles = [[column.title for column in columns]] if any(column.title for column in columns) else []
-    every = [[column.cell(text) for column, text in zip(columns, row, strict=True)] for row in (*titles, *rows)]
-    widths = [max((len(row[index]) for row in every), default=0) for index in range(len(columns))]
-    lines = []
-    for row in every:
-        cells = [
-            cell.rjust(wide) if column.is_number else cell.ljust(wide)
-            for column, cell, wide in zip(columns, row, widths, strict=True)
-        ]
-        if columns[-1].is_text:
-            ahead = " " * indent + "".join(f"{cell}  " for cell in cells[:-1])
-            room, below = width - len(ahead), " " * (indent + 4)
-            if len(row[-1]) <= room:
-                lines.append(f"{ahead}{row[-1]}".rstrip())
-            elif room < _LEAST_TEXT:
-                lines += [ahead.rstrip(), *folded_text(below + row[-1], width)]
-            else:
-                first, *others = folded_text(row[-1], room)
-                lines += [f"{ahead}{first}", *(" " * len(ahead) + one for one in others)]
+def _table_lines(table: Table, width: int) -> Iterator[str]:
+    """Yield a table as aligned plain lines, with a title line if a column has a title; a last text goes on below."""
+    cells: list[Line] = [[("  ".join(text for text, _ in cell), "") for cell in row] for row in table.rows]
+    titles, *rows = styled_table(table.columns, cells, table.indent)
+    for row in [titles, *rows] if any(column.title for column in table.columns) else rows:
+        ahead, last = "".join(text for text, _ in row.cells[:-1]), row.cells[-1][0].rstrip()
+        room = width - len(ahead)
+        if not table.columns[-1].is_text or len(last) <= room:
+            yield f"{ahead}{last}".rstrip()
+        elif room < _LEAST_TEXT:
+            yield ahead.rstrip()
+            yield from folded_text(" " * (table.indent + 4) + last, width)
         else:
-            lines.append((" " * indent + "  ".join(cells)).rstrip())
-    return lines
+            first, *others = folded_text(last, room)
+            yield f"{ahead}{first}"
+            yield from (" " * len(ahead) + one for one in others)
 
 
 def styled_table(columns: Sequence[Column], rows: Sequence[Line], indent: int = 0) -> list[Row]:

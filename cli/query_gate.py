@@ -121,7 +121,6 @@ def record_queries(folder: Path, *, with_json: bool) -> int:
     refuse_options(_REFUSED, others_than=_OF_SNAPSHOT)
     from ..compat.explain import obstacles
     from ..compat.queries.verdict import judge
-    from ..compat.queries.wording import for_people
     from ..spark.queries.gate import FORMAT, VERSION, QueryGate, same
 
     queries = attrs.evolve(QueryGate.find(Path.cwd()), history=folder.absolute())
@@ -139,7 +138,7 @@ def record_queries(folder: Path, *, with_json: bool) -> int:
             continue
         if name in kept:
             report = judge(kept[name], described, known=kept[name])
-            for line in obstacles(for_people(report)):
+            for line in obstacles(report):
                 print_notice(f"{name}: {report.decision}: {line}")
         queries.file(name).parent.mkdir(parents=True, exist_ok=True)
         with files[name].opened() as stream:

@@ -15,6 +15,7 @@ from ..serializers.ways_out import Option, Told, WayOut, in_python, on_command_l
 from ..serializers.wording import many
 from .condensing import FEW, Subject, as_there, condensed, elsewhere, likeness, some
 from .description import StateKind
+from .queries.wording import for_people
 from .report import Status
 from .way_back import ways_back
 
@@ -206,7 +207,8 @@ def _placed(report: CheckReport) -> Iterator[tuple[str, Finding]]:
 
 
 def obstacles(report: CheckReport) -> Iterator[str]:
-    """Yield what keeps a query from starting, a line each."""
+    """Yield what keeps a query from starting, a line each, as its author writes it."""
+    report = for_people(report)
     reads = () if report.reads is None else report.reads.result.findings
     of_operators = ((f"operator {operator.title}", finding) for operator, _, finding in report.findings())
     for place, finding in (*(("what it reads", one) for one in reads), *of_operators):

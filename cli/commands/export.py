@@ -25,7 +25,7 @@ from ...state.formats.spark.reader import SparkCheckpoint, SparkOperator, SparkS
 from ...state.progress import count_bytes
 from ..failures import Status, libraries_needed
 from ..inspect_data import chosen_operators, no_such_state, states_of
-from ..options import class_trust_option, common_options, import_option, open_state, savepoint_argument
+from ..options import class_trust_option, common_options, import_option, open_state, operator_option, savepoint_argument
 from ..output import print_json, print_notice, write_json
 from ..progress import reading
 from ..whole_files import output_option
@@ -85,7 +85,7 @@ left out with a notice. Needs neither the job nor its classes.
 Exit status 7: something was left out; everything else was exported.""",
 )
 @savepoint_argument()
-@click.option("--operator", "operator_name", metavar="UID|ID", help="Only this operator.")
+@operator_option
 @click.option("--state", "state_name", metavar="NAME", help="Only states of this name.")
 @click.option(
     "--format",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ..failures import Status, print_error, status_of
-from ..options import common_options, import_option, is_spark, open_state, savepoint_argument
+from ..options import common_options, import_option, is_spark, open_state, operator_option, savepoint_argument
 from ..output import print_json, print_styled
 
 
@@ -25,7 +25,7 @@ Values are not decoded. Keys are shown only with --keys: they may be personal da
 are shown. Needs neither the job nor its classes.""",
 )
 @savepoint_argument()
-@click.option("--operator", "operator_name", metavar="UID|ID", help="Only this operator.")
+@operator_option
 @click.option("--state", "state_name", metavar="NAME", help="Only states of this name, with their full types.")
 @click.option("--full", "is_full", is_flag=True, help="Show full types, over several lines.")
 @click.option(

@@ -235,7 +235,7 @@ def _unsupported(view: OperatorView) -> Iterator[Line]:
     reasons: dict[str, list[str]] = {}
     for state in view.states:
         if state.is_unsupported:
-            reasons.setdefault(state.unsupported, []).append(state.name)
+            reasons.setdefault(state.state.unsupported, []).append(state.name)
     for reason, names in reasons.items():
         yield [(f"  unsupported: {reason} ({', '.join(names)})", "red")]
 

@@ -21,7 +21,6 @@ from ...compat.json_files import parse_document, print_sealed
 from ...compat.policy import ACCEPT_ALL, Policy
 from ...compat.queries.description import from_data, to_data
 from ...compat.queries.verdict import judge
-from ...compat.queries.wording import for_people
 from ...compat.report import worst_decision
 from ...serializers.compatibility import Decision
 from ...serializers.errors import CorruptFile, DeclarationError, cause_text, located
@@ -91,7 +90,7 @@ class QueryChecks:
         """
         __tracebackhide__ = True
         found = [
-            f"{one.name}: {one.report.decision}: " + ("; ".join(obstacles(for_people(one.report))) or one.drift)
+            f"{one.name}: {one.report.decision}: " + ("; ".join(obstacles(one.report)) or one.drift)
             for one in self.checks
             if one.report.decision is not Decision.START or one.drift
         ]

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from ...compat.explain import obstacles
 from ...compat.policy import ACCEPT_ALL, Policy
-from ...compat.queries.wording import for_people
 from ...serializers.compatibility import Decision
 from ...serializers.errors import DeclarationError, IncompatibleState, StateShiftError
 from ...serializers.wording import shell_word
@@ -86,7 +85,7 @@ def _require_start(report: CheckReport, *, needs_recording: bool) -> None:
     if report.decision is not Decision.START:
         raise IncompatibleState(
             f"the query cannot go on from its checkpoint: {report.decision}",
-            details=[f"  {obstacle}" for obstacle in obstacles(for_people(report))],
+            details=[f"  {obstacle}" for obstacle in obstacles(report)],
             advice=f"see the ways out: stateshift check {shell_word(f'spark:{place}')} --query MODULE:FUNCTION",
             savepoint=place,
             checkpoint=place,

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ....compat.description import Computation, JobDescription, OperatorDescription, operator_id_of_uid
-from ....compat.queries.description import describe_query_operator, describe_store
+from ....compat.queries.description import describe_query_operator
 
 if TYPE_CHECKING:
-    from ....compat.description import StateDescription
-    from .reader import SparkCheckpoint, SparkOperator, SparkStore
+    from .reader import SparkCheckpoint, SparkOperator
 
 
 def describe(checkpoint: SparkCheckpoint) -> JobDescription:
@@ -23,11 +22,10 @@ def describe_operator(operator: SparkOperator) -> OperatorDescription:
     uid = f"{operator.kind} {operator.number}"
     states, unreadable = [], ""
     for store in (one for one in operator.stores if not one.is_index):
-        state = describe_state(store)
-        if state is None:
+        if store.description is None:
             unreadable = f"{store.name}: {store.unsupported}"
         else:
-            states.append(state)
+            states.append(store.description)
     return OperatorDescription(
         operator_id=operator_id_of_uid(uid).hex(),
         uid=uid,
@@ -36,11 +34,6 @@ def describe_operator(operator: SparkOperator) -> OperatorDescription:
         parallelism=max((store.partitions for store in operator.stores), default=0),
         unreadable=unreadable,
     )
-
-
-def describe_state(store: SparkStore) -> StateDescription | None:
-    """Return the description of a store; None if its types are not known."""
-    return None if store.schema is None else describe_store(store.name, store.kind, store.schema)
 
 
 def describe_stored(checkpoint: SparkCheckpoint) -> JobDescription:

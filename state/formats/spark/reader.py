@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from ....compat.queries.description import describe_store
 from ....compat.queries.kinds import OF_VARIABLES, derived_from
 from ....serializers.errors import (
     CorruptFile,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from ....compat.description import StateDescription
     from ....serializers.spark_rows.spark_types import StoreSchema
     from .store_files import Entries
 
@@ -125,6 +127,11 @@ class SparkStore:
         if self.family is None and not self._partition(0).exists(f"{METADATA}/schema"):
             return "the store has no schema file of a kind that this release reads"
         return ""
+
+    @property
+    def description(self) -> StateDescription | None:
+        """What a check compares; None: its types are not known."""
+        return None if self.schema is None else describe_store(self.name, self.kind, self.schema)
 
     @cached_property
     def schema(self) -> StoreSchema | None:
@@ -461,8 +468,3 @@ def _stores(state: Folder, facts: OperatorFacts, store: StoreFacts, log: BatchLo
     families = families_of(folder, facts, store) if store.schemas else (None,)
     databases = Databases(frozenset(one.name for one in families if one is not None and one.is_list))
     yield from (SparkStore(folder, store, log, facts.number, family, databases) for family in families)
-
-
-def is_spark(place: str) -> bool:
-    """Whether a place on the command line names a checkpoint of Spark."""
-    return place.startswith(PREFIX)
