@@ -23,6 +23,7 @@ from ..serializers.errors import (
     StorageFailed,
     UnknownSnapshot,
     UnsupportedFormat,
+    UntrustedPlace,
     ValueNotConvertible,
     advice_text,
     cause_text,
@@ -56,6 +57,7 @@ class Status(enum.IntEnum):
 # A class that is not listed has the status of its nearest base class.
 _STATUSES: Mapping[type[BaseException], Status] = {
     StateShiftError: Status.USAGE,  # what was asked for cannot be, or something is missing: pyspark, Java
+    UntrustedPlace: Status.USAGE,
     CorruptFile: Status.UNREADABLE,
     CorruptSavepoint: Status.UNREADABLE,
     OldReaderUnavailable: Status.UNREADABLE,

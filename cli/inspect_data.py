@@ -356,8 +356,14 @@ def no_such_state(opened: Savepoint | SparkCheckpoint, operators: Iterable[AnyOp
     """Return the error on a state that none of some operators has."""
     known = sorted({state_in(state.name) for operator in operators for state in states_of(operator)})
     return StateNotFound(
-        f"no operator has a state {name!r}; there are: {', '.join(known) or 'none'}", savepoint=opened.place
+        f"no operator has a state {name!r}; there are: {', '.join(known) or 'none'}", **where_of(opened)
     )
+
+
+def where_of(opened: Savepoint | SparkCheckpoint) -> dict[str, Any]:
+    """Return where an error is."""
+    more = {"checkpoint": opened.place} if isinstance(opened, SparkCheckpoint) else {}
+    return {"savepoint": opened.place, **more}
 
 
 def writer_of(opened: Savepoint | SparkCheckpoint) -> str:

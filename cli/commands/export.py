@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from ...state.formats.spark.descriptions import describe_operator
 from ...state.formats.spark.reader import SparkCheckpoint, SparkOperator, SparkStore
 from ...state.progress import count_bytes
 from ..failures import Status, libraries_needed
-from ..inspect_data import chosen_operators, no_such_state, states_of
+from ..inspect_data import chosen_operators, no_such_state, states_of, where_of
 from ..options import class_trust_option, common_options, import_option, open_state, operator_option, savepoint_argument
 from ..output import print_json, print_notice, write_json
 from ..progress import reading
@@ -132,19 +133,17 @@ def command(
     streams = [] if state_name else [one for one, _ in selected.states if not isinstance(one, SparkOperator)]
     size = sum(operator.size_bytes for operator in streams)
     watched = reading("exporting", parts, size, to_stdout=file is None)
-    if file is None:
-        try:
-            with trusting(trust), watched as done:
-                counted = _write(selected, form, _Stdout(), done)
-        except StateShiftError as error:
-            error.written = error.written or "the printed output is incomplete; nothing else was written"
-            raise
-    elif form == "avro":
+    try:
         with trusting(trust), watched as done:
-            counted = [_write_avro(selected, file, done)]
-    else:
-        with file.opened() as stream, trusting(trust), watched as done:
-            counted = _write(selected, form, stream, done)
+            if form == "avro" and file is not None:
+                counted = [_write_avro(selected, file, done)]
+            else:
+                with nullcontext(_Stdout()) if file is None else file.opened() as stream:
+                    counted = _write(selected, form, stream, done)
+    except StateShiftError as error:
+        if file is None:
+            error.written = error.written or "the printed output is incomplete; nothing else was written"
+        raise
     if with_json and file is not None:
         print_json(
             {"savepoint": opened.place, "file": str(file), "format": form, "states": counted}
@@ -260,8 +259,8 @@ def _nothing_of_that_name(
             (UnsupportedFormat, "") if is_spark else (OldReaderUnavailable, "; a migration copies this one as bytes")
         )
         return kind(
-            f"{why.state or name!s}: {why.why}", savepoint=opened.place, operator=why.operator.title, state=name,
-            advice=f"export the other states{more}",
+            f"{why.state or name!s}: {why.why}", operator=why.operator.title, state=name,
+            advice=f"export the other states{more}", **where_of(opened),
         )  # fmt: skip
     if len(operators) == 1 and not isinstance(operators[0], SparkOperator):
         operators[0].state(name)  # raises an error that lists the existing names

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from ...state.savepoint.verify import Check, VerifyReport
 
-_OF_SAVEPOINTS = {"values", "master", "py_files"}
+_OF_SPARK = {"master", "py_files"}
 _COLUMNS = (Column("check"), Column("result"), Column("detail", is_text=True))
 _STYLES = {"ok": "green", "failed": "bold red", "unproven": "yellow"}
 
@@ -71,9 +71,7 @@ def command(
 ) -> int:
     """Check the structure of SAVEPOINT, its digests where it has any, and, without them, every key and value."""
     if is_spark(savepoint):
-        refuse_options(
-            "of the copy of a Spark checkpoint all is read, in this process: leave out {}", names=_OF_SAVEPOINTS
-        )
+        refuse_options("the copy of a Spark checkpoint is verified in this process: leave out {}", names=_OF_SPARK)
         with libraries_needed("spark"):
             from ...spark.queries.verification import verify_checkpoint
         with show_progress() as show:
