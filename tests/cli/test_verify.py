@@ -157,5 +157,5 @@ class TestTheCopyOfACheckpoint:
         assert "verified by a second migration of its source into another folder" in ran.stderr
 
     def test_takes_no_options_of_savepoints(self, run, tmp_path):
-        assert 2 == run("verify", f"spark:{tmp_path}", "--values").status
+        assert 2 == run("verify", f"spark:{tmp_path}", "--master", "local[2]").status
         assert 3 == run("verify", f"spark:{tmp_path / 'none'}").status
