@@ -155,7 +155,7 @@ class StateShiftError(Exception):
 
     @classmethod
     def before_writing(cls, what: str, **facts: Any) -> Self:
-        """Return an error that says that nothing was written; arguments as for the class."""
+        # Says that nothing was written. It is for our own code, so it has no place on the pages of the API.
         return cls(what, written=NOTHING_WRITTEN, **facts)
 
     def __str__(self) -> str:
