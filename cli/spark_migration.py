@@ -9,7 +9,7 @@ import click
 
 from ..compat.reference_time import millis_text
 from ..compat.structuring import plain, structured
-from ..serializers.wording import many, shell_word
+from ..serializers.wording import many
 from .failures import Status
 from .options import is_spark, read_plan, refuse_options
 from .output import Column, Line, Table, print_json, print_notice, print_styled
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from ..state.migration.plan_file import PlanFile
     from ..state.migration.queries.report import CheckpointReport, StoreReport
-    from .whole_files import OutputFile
 
 OF_PLANS = {"like"} | ONLY_OF_QUERIES | OF_CHANGES
 """The arguments of which a plan says the values."""
@@ -67,32 +66,18 @@ def migrate_spark(source: str, target: str, options: SparkOptions, plan: str, *,
     return Status.DONE
 
 
-def plan_spark(source: str, options: SparkOptions, file: OutputFile | None, *, with_json: bool) -> int:
-    """Plan the migration of a checkpoint, show the plan, and write its file; return the exit status.
+def planned_query(source: str, options: SparkOptions) -> tuple[PlanFile, Iterator[Line | Table]]:
+    """Plan the migration of a checkpoint; return the plan, and its lines.
 
     Raises:
         UsageError: Not one new side is given.
     """
-    from ..state.migration.plan_file import FORMAT, VERSION, NewTypes, StoredPlace
+    from ..state.migration.plan_file import NewTypes, StoredPlace
 
     report = _migrated(source, "", options, dry_run=True)
     given = {name: plain(value) for name, value in attrs.asdict(options).items() if value}
     probe = StoredPlace(options.like, "") if options.like else None
-    plan = report.plan_file(NewTypes(query=options.query, probe=probe), given)
-    if file is not None:
-        with file.opened() as stream:
-            stream.write(plan.to_json())
-    if with_json:
-        print_json({"format": FORMAT, "version": VERSION, **plan.to_data()})
-        return Status.DONE
-    lines: list[Line | Table] = [*_lines(report)]
-    if file is None or not file.path.is_file():  # it is a pipe, or a device
-        lines.append([("next: keep it for review, with -o plan.json", "")])
-    else:
-        command = f"stateshift migrate {shell_word(source)} spark:NEW --plan {shell_word(str(file))}"
-        lines += [[(f"written: {file}", "bold")], [(f"next: have it reviewed; then {command}", "")]]
-    print_styled(lines)
-    return Status.DONE
+    return report.plan_file(NewTypes(query=options.query, probe=probe), given), _lines(report)
 
 
 def _migrated(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,14 +21,18 @@ from ..options import (
 )
 from ..output import print_json, print_notice, print_styled
 from ..progress import spinning
-from ..spark_migration import OF_PLANS, plan_spark
+from ..spark_migration import OF_PLANS, planned_query
 from ..spark_options import OF_CHANGES, ONLY_OF_QUERIES, SparkOptions, query_options, spark_change_options
 from ..whole_files import output_option, says_format
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
     from ...state.migration.options import MigrationOptions
     from ...state.migration.plan_file import NewTypes, PlanFile
     from ..new_side import NewSide
+    from ..output import Line, Row, Table
     from ..whole_files import OutputFile
 
 
@@ -92,25 +95,40 @@ def command(
     One entry of each state that changes is converted as a trial. Needs no Spark; the savepoint is only read.
     With spark:CHECKPOINT and --query, the new query is planned by Spark, and the plan says what becomes of each store.
     """
+    from ...state.migration.plan_file import FORMAT, VERSION
+    from ..render.plan import plan_lines
+
+    lines: Iterator[Line | Row | Table]
     if is_spark(savepoint):
         refuse_options("a plan for a Spark query's checkpoint does not take {}", others_than=_OF_A_QUERY)
-        return plan_spark(savepoint, SparkOptions.given(), file, with_json=with_json)
-    told = f"a plan for a savepoint does not take {{}}{spark_is_meant(savepoint)}"
-    refuse_options(told, names=ONLY_OF_QUERIES | OF_CHANGES)
-    from ...state.migration.plan_file import FORMAT, VERSION
-    from ...state.migration.planning import make_plan
+        plan, lines = planned_query(savepoint, SparkOptions.given())
+    else:
+        told = f"a plan for a savepoint does not take {{}}{spark_is_meant(savepoint)}"
+        refuse_options(told, names=ONLY_OF_QUERIES | OF_CHANGES)
+        plan = _planned(savepoint, side.unless_types_stay(savepoint, options), options, counted=counted)
+        lines = plan_lines(plan)
+    if file is not None:
+        with file.opened() as stream:
+            stream.write(plan.to_json())
+    if with_json:
+        print_json({"format": FORMAT, "version": VERSION, **plan.to_data()})
+    else:
+        print_styled([*lines, *_next_steps(plan, file)])
+    return Status.DONE
 
-    given = side.unless_types_stay(savepoint, options)
-    description = None if given is None else given.describe()
+
+def _planned(savepoint: str, side: NewSide | None, options: MigrationOptions, *, counted: bool) -> PlanFile:
+    from ...state.migration.planning import make_plan
     from ..revisions import code_of
 
+    description = None if side is None else side.describe()
     stored = open_savepoint(savepoint)
     with spinning("planning") as show:
         plan = make_plan(
             stored,
             description,
             options,
-            _new_types(given),
+            _new_types(side),
             place=savepoint,
             counted=counted,
             code_of=code_of,
@@ -118,16 +136,7 @@ def command(
         )
     if stored.missing_timers:
         print_notice(stored.missing_timers)
-    if file is not None:
-        with file.opened() as stream:
-            stream.write(plan.to_json())
-    if with_json:
-        print_json({"format": FORMAT, "version": VERSION, **plan.to_data()})
-    else:
-        from ..render.plan import plan_lines
-
-        print_styled([*plan_lines(plan), *_next_steps(plan, file)])
-    return Status.DONE
+    return plan
 
 
 def _new_types(side: NewSide | None) -> NewTypes:
@@ -143,10 +152,12 @@ def _new_types(side: NewSide | None) -> NewTypes:
 def _next_steps(plan: PlanFile, file: OutputFile | None) -> list[list[tuple[str, str]]]:
     place = shell_word(plan.source.place)
     lines = [[(f"written: {file}", "bold")]] if file is not None else []
-    if plan.summary["decision"] == "start":
+    is_of_query = plan.typed is not None
+    if plan.summary["decision"] == "start" and not is_of_query:
         return [*lines, [(f"next: no migration is needed; the job can start on {place}", "")]]
-    if file is None or not Path(str(file)).is_file():  # it is a pipe, or a device
+    if file is None or not file.path.is_file():  # it is a pipe, or a device
         return [*lines, [("next: keep it for review, with -o plan.json", "")]]
-    command = f"stateshift migrate {place} NEW_SAVEPOINT --plan {shell_word(str(file))}"
+    target = "spark:NEW" if is_of_query else "NEW_SAVEPOINT"
+    command = f"stateshift migrate {place} {target} --plan {shell_word(str(file))}"
     others = options_given("migrate", only=_NOT_IN_A_PLAN)
     return [*lines, [(f"next: have it reviewed; then {command} {others}".rstrip(), "")]]
