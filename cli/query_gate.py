@@ -77,6 +77,7 @@ def _earlier(place: str, queries: QueryGate) -> dict[str, JobDescription]:
         if not found:
             raise click.UsageError(f"--against {place!r} has no descriptions of the listed queries")
         return found
+    from ..compat.gate.recorded_queries import read_query
     from ..state.project import Project
     from .revisions import queries_at
 
@@ -84,7 +85,7 @@ def _earlier(place: str, queries: QueryGate) -> dict[str, JobDescription]:
     if texts is None:
         raise click.UsageError(f"--against {place!r} is neither a folder nor a git reference")
     return {
-        name: queries.parsed(text, f"{queries.shown(queries.file(name))} at {place}")
+        name: read_query(text, f"{queries.shown(queries.file(name))} at {place}")
         for name, text in texts.items()
         if name in queries.places
     }
@@ -120,8 +121,9 @@ def record_queries(folder: Path, *, with_json: bool) -> int:
     """Describe all listed queries, and write the descriptions that are new or differ."""
     refuse_options(_REFUSED, others_than=_OF_SNAPSHOT)
     from ..compat.explain import obstacles
+    from ..compat.gate.recorded_queries import FORMAT, VERSION, query_text, same
     from ..compat.queries.verdict import judge
-    from ..spark.queries.gate import FORMAT, VERSION, QueryGate, same
+    from ..spark.queries.gate import QueryGate
 
     queries = attrs.evolve(QueryGate.find(Path.cwd()), history=folder.absolute())
     kept = {name: queries.read(name) for name in queries.places if queries.file(name).exists()}
@@ -142,7 +144,7 @@ def record_queries(folder: Path, *, with_json: bool) -> int:
                 print_notice(f"{name}: {report.decision}: {line}")
         queries.file(name).parent.mkdir(parents=True, exist_ok=True)
         with files[name].opened() as stream:
-            stream.write(queries.text(described))
+            stream.write(query_text(described))
     shown = {name: queries.shown(queries.file(name)) for name in found}
     if with_json:
         print_json({"queries": [{"name": name, "file": shown[name], "written": written[name]} for name in found]})

@@ -92,7 +92,7 @@ def queries_at(reference: str, project: Project) -> dict[str, str] | None:
     Returns:
         None if git does not know the reference; nothing if it has none.
     """
-    from ..spark.queries.gate import FOLDER, SUFFIX
+    from ..compat.gate.recorded_queries import FOLDER, SUFFIX
 
     found = _at(reference, project)
     if found is None:
@@ -104,7 +104,7 @@ def queries_at(reference: str, project: Project) -> dict[str, str] | None:
 
 def query_files(folder: Path) -> dict[str, str]:
     """Return the files that describe queries of Spark in a history, by the name of the query."""
-    from ..spark.queries.gate import FOLDER, SUFFIX
+    from ..compat.gate.recorded_queries import FOLDER, SUFFIX
 
     return {file.name.removesuffix(SUFFIX): str(file) for file in sorted((folder / FOLDER).glob(f"*{SUFFIX}"))}
 
@@ -115,9 +115,9 @@ def described_query(file: str) -> JobDescription:
     Raises:
         CorruptFile: It was edited, or is no description.
     """
-    from ..spark.queries.gate import QueryGate
+    from ..compat.gate.recorded_queries import read_query
 
-    return QueryGate.parsed(_content(Path(file)), file)
+    return read_query(_content(Path(file)), file)
 
 
 def _at(reference: str, project: Project) -> tuple[Path, str, list[Path]] | None:

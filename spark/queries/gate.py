@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...compat.explain import obstacles
-from ...compat.json_files import parse_document, print_sealed
+from ...compat.gate.recorded_queries import FOLDER, SUFFIX, read_query, same
 from ...compat.policy import ACCEPT_ALL, Policy
-from ...compat.queries.description import from_data, to_data
 from ...compat.queries.verdict import judge
 from ...compat.report import worst_decision
 from ...serializers.compatibility import Decision
-from ...serializers.errors import CorruptFile, DeclarationError, cause_text, located
+from ...serializers.errors import DeclarationError, located
 from ...serializers.wording import shell_word
 from ...state.project import Project
 from ...state.project_settings import FILE
@@ -37,12 +36,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from ...compat.description import Computation, JobDescription
-    from ...compat.queries.plan_text import Detail
+    from ...compat.description import JobDescription
     from ...compat.report import CheckReport
 
-FORMAT, VERSION = "stateshift query", 1
-FOLDER, SUFFIX = "queries", ".json"
 _ZONE = "spark.sql.session.timeZone"
 _RECORD = "stateshift snapshot --queries"
 
@@ -162,28 +158,7 @@ class QueryGate:
     def read(self, name: str) -> JobDescription:
         """Return the description of a query; see `stored`."""
         file = self.file(name)
-        return self.parsed(file.read_bytes(), self.shown(file))
-
-    @staticmethod
-    def parsed(text: str | bytes, origin: str) -> JobDescription:
-        """Return the description in the text of a file.
-
-        Raises:
-            CorruptFile: It was edited, or is no description.
-            UnsupportedFormat: A later release wrote it.
-        """
-        with located(file=origin):
-            facts = parse_document(text, FORMAT, VERSION, sealed_since=1)
-            facts.require_unedited()
-            try:
-                return from_data(facts.rest(), origin)
-            except (KeyError, TypeError, ValueError, AttributeError) as error:
-                raise CorruptFile(f"the description of a query is damaged: {cause_text(error)}") from error
-
-    @staticmethod
-    def text(query: JobDescription) -> str:
-        """Return the text of the file with a description."""
-        return print_sealed(FORMAT, VERSION, to_data(query))
+        return read_query(file.read_bytes(), self.shown(file))
 
     def describe(self, name: str, spark: SparkSession, settings: Mapping[str, str] | None = None) -> JobDescription:
         """Return the description of a query as its function builds it now.
@@ -238,46 +213,6 @@ class QueryGate:
             drift = "" if same(new, described) else f"differs from {described.origin}"
             checks.append(QueryCheck(name, report, drift))
         return QueryChecks(tuple(checks))
-
-
-def same(one: JobDescription, other: JobDescription) -> bool:
-    """Whether two descriptions are of the same operators and inputs, under whatever settings.
-
-    Of one that an earlier release made, what it has is compared.
-    """
-    one, other = _without_gaps(one, other), _without_gaps(other, one)
-    if one.inputs is None or other.inputs is None:
-        one, other = (
-            attrs.evolve(
-                of.computing(lambda operator: attrs.evolve(operator, details={}, unseen=())),
-                sources=tuple(dict.fromkeys(of.sources)),
-                inputs=None,
-            )
-            for of in (one, other)
-        )
-    ours, theirs = to_data(one), to_data(other)
-    return all(ours.get(part) == theirs.get(part) for part in ("operators", "sources", "inputs"))
-
-
-def _without_gaps(one: JobDescription, other: JobDescription) -> JobDescription:
-    """Return a description without what an earlier release did not describe, if it made the other one."""
-    theirs = {operator.number: operator for operator in other.computations}
-    return one.computing(lambda of: _as_described(of, theirs.get(of.number)))
-
-
-def _as_described(one: Computation, other: Computation | None) -> Computation:
-    if other is None:
-        return one
-    details: dict[str, tuple[Detail, ...]] = {}
-    for name, told in one.details.items():
-        has_types = any(of.kind == "type" for of in other.details.get(name, ()))
-        kept = tuple(of for of in told if has_types or of.kind != "type")
-        details |= {name: kept} if kept else {}
-    columns = {
-        store: {path: text for path, text in texts.items() if "#" not in path or path in other.columns.get(store, {})}
-        for store, texts in one.columns.items()
-    }
-    return attrs.evolve(one, details=details, columns=columns)
 
 
 @contextmanager

@@ -12,11 +12,12 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...compat.gate.recorded_queries import SUFFIX, read_query
 from ...compat.libraries import library_of
 from ...serializers.errors import JobNotFound
 from .check import load_query
 from .description import describe_under
-from .gate import SUFFIX, QueryGate, settings_kept
+from .gate import settings_kept
 from .planning import UnstartedQuery
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def describe_old(place: str, new: str, spark: SparkSession, batch: PlannedBatch 
     if place.endswith(SUFFIX):
         if not Path(place).is_file():
             raise JobNotFound(f"there is no file {place}", advice="check the path: it starts in the current folder")
-        return QueryGate.parsed(Path(place).read_bytes(), place)
+        return read_query(Path(place).read_bytes(), place)
     with settings_kept(spark), _apart(place, new) as found:
         return describe_under(UnstartedQuery.of(load_query(found, spark)), batch, "the old code")
 

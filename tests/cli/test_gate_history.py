@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 import tarfile
 
 import pytest
@@ -50,6 +51,13 @@ def test_described_queries_of_spark_are_listed_and_shown(run, root, example_jobs
     assert ["aggregation 0"] == [
         one["uid"] for one in run("show", "windows", "--history", history, "--json").data["operators"]
     ]
+    code = (
+        "import sys; from stateshift.cli import main\n"
+        f"try: main(['show', 'windows', '--history', {str(history)!r}])\n"
+        "except SystemExit as ended: assert not ended.code\n"
+        "assert not {'pyspark', 'pyarrow', 'numpy'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
 def settings(folder, text):

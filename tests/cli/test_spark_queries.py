@@ -10,10 +10,10 @@ import sys
 import pytest
 from spark_checkpoints import place
 
+from stateshift.compat.gate.recorded_queries import query_text
 from stateshift.serializers.errors import StateShiftError
 from stateshift.spark import describe
 from stateshift.spark.queries.check import load_query
-from stateshift.spark.queries.gate import QueryGate
 
 QUERIES = """
 import pyarrow as pa
@@ -104,7 +104,7 @@ def test_the_old_code_is_the_same_file_elsewhere_or_what_a_repository_keeps(
     (job_folder.parent / "v1").mkdir()
     (job_folder.parent / "v1" / "queries.py").write_text(QUERIES.replace('F.length("k")', '"n"'))
     described = describe(load_query(f"{job_folder}/queries.py:same", stateshift_spark), checkpoint=place("checksums"))
-    (job_folder / "kept.json").write_text(QueryGate.text(described))
+    (job_folder / "kept.json").write_text(query_text(described))
 
     for was in ("../v1/queries.py:other_column", "kept.json"):
         changed = check("--query", "queries:other_column", "--was", was)

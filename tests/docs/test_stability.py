@@ -2,9 +2,8 @@
 
 import re
 
-from stateshift.compat.gate import recorded_text, stamps
+from stateshift.compat.gate import recorded_queries, recorded_text, stamps
 from stateshift.compat.testing import upgrade as golden
-from stateshift.spark.queries import gate
 from stateshift.state.formats.flink import keyed_stream, metadata, operator_stream
 from stateshift.state.migration import plan_file
 from stateshift.state.migration.queries import record
@@ -26,7 +25,7 @@ def test_the_versions_of_files_are_those_of_the_code(root):
         "`_stateshift.json` beside it": (lineage.FORMAT, lineage.FORMAT),
         "snapshots and revisions of a history": (1, recorded_text.VERSION),
         "stamps of a history": (1, stamps.VERSION),
-        "descriptions of Spark queries": (gate.VERSION, gate.VERSION),
+        "descriptions of Spark queries": (recorded_queries.VERSION, recorded_queries.VERSION),
         "`_stateshift-copy.json` in a copy of a Spark checkpoint": (record.VERSION, record.VERSION),
         "plan files": (plan_file.VERSION, plan_file.VERSION),
         "golden files of tests": (golden.VERSION, golden.VERSION),

@@ -9,6 +9,7 @@ import pytest
 
 from stateshift.compat.description import Computation, JobDescription
 from stateshift.compat.explain import text_lines
+from stateshift.compat.gate.recorded_queries import same
 from stateshift.compat.policy import Policy
 from stateshift.compat.queries.description import describe_query_operator, from_data, to_data
 from stateshift.compat.queries.inputs import Input
@@ -18,7 +19,6 @@ from stateshift.compat.report_data import to_data as report_data
 from stateshift.serializers.compatibility import Flag
 from stateshift.serializers.errors import DeclarationError
 from stateshift.serializers.spark_rows.spark_types import StoreSchema, parse_struct
-from stateshift.spark.queries.gate import same
 
 
 def struct(**fields):

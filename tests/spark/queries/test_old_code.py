@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
+from stateshift.compat.gate.recorded_queries import query_text
 from stateshift.compat.queries.description import to_data
 from stateshift.serializers.errors import CorruptFile, JobNotFound
 from stateshift.spark.queries.check import load_query
 from stateshift.spark.queries.description import describe
-from stateshift.spark.queries.gate import QueryGate
 from stateshift.spark.queries.old_code import describe_old
 
 QUERY = """
@@ -106,8 +106,8 @@ def test_the_same_file_of_another_checkout_is_loaded_apart(stateshift_spark, che
 def test_what_a_repository_keeps_of_a_query_stands_for_its_old_code(stateshift_spark, checkouts):
     folder = checkouts("orders.py", "beside")
     kept = describe(load_query("orders:build_query", stateshift_spark))
-    (folder / "orders.json").write_text(QueryGate.text(kept))
-    (folder / "edited.json").write_text(QueryGate.text(kept).replace("sum(", "max("))
+    (folder / "orders.json").write_text(query_text(kept))
+    (folder / "edited.json").write_text(query_text(kept).replace("sum(", "max("))
 
     read = describe_old("../orders.json", "orders:build_query", stateshift_spark, None)
 
