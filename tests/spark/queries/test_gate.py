@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from stateshift.compat.gate.recorded_queries import query_text
 from stateshift.serializers.compatibility import Decision
 from stateshift.serializers.errors import CorruptFile, DeclarationError, JobNotFound
 from stateshift.spark.queries.gate import QueryGate
@@ -57,7 +58,7 @@ def recorded(project, stateshift_spark):
         gate = project(*args, **given)
         for name in gate.places:
             gate.file(name).parent.mkdir(parents=True, exist_ok=True)
-            gate.file(name).write_text(gate.text(gate.describe(name, stateshift_spark)))
+            gate.file(name).write_text(query_text(gate.describe(name, stateshift_spark)))
         return gate
 
     return write
