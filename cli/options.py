@@ -16,7 +16,7 @@ from ..serializers.errors import MigrationFailed, StateShiftError, UnsupportedFo
 from .output import print_notice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from datetime import datetime
 
     from ..compat.edits import Edits
@@ -483,6 +483,33 @@ def read_plan(file: str, *, of_query: bool = False) -> PlanFile:
     if (plan.typed is not None) is not of_query:
         raise click.UsageError(f"{file} is the plan for {plan.source.place}, and another kind of state is given")
     return plan
+
+
+def announce_plan(file: str, plan: PlanFile, allowed: Iterable[str]) -> None:
+    """Print what a plan is of, and what it allows that is off by default, such as to import a function."""
+    granted = ", ".join(allowed)
+    more = f"; it grants permissions that are off by default: {granted}" if granted else ""
+    print_notice(f"plan {file}: {plan.new_types}, made by stateshift {plan.stateshift}{more}")
+
+
+def refuse_other_options(planned: object, given: object, fields: Mapping[str, str] | None = None) -> None:
+    """Refuse options on the command line that contradict a plan.
+
+    Args:
+        planned: The options of the plan.
+        given: Those of the command line.
+        fields: Their fields, where these have other names than the arguments of the command.
+
+    Raises:
+        UsageError: One does.
+    """
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        field = (fields or {}).get(name, name)
+        is_given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if is_given and getattr(given, field, None) != getattr(planned, field, None):
+            raise click.UsageError(f"{parameter.opts[0]} differs from the plan; leave it out, or make the plan again")
 
 
 def load_job_here(place: str) -> Job:

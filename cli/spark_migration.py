@@ -11,8 +11,8 @@ from ..compat.reference_time import millis_text
 from ..compat.structuring import plain, structured
 from ..serializers.wording import many
 from .failures import Status
-from .options import is_spark, read_plan, refuse_options
-from .output import Column, Line, Table, print_json, print_notice, print_styled
+from .options import announce_plan, is_spark, read_plan, refuse_other_options
+from .output import Column, Line, Table, print_json, print_styled
 from .spark_options import OF_CHANGES, ONLY_OF_QUERIES, SparkOptions
 from .spark_queries import built, require_new_side
 
@@ -40,7 +40,7 @@ def migrate_spark(source: str, target: str, options: SparkOptions, plan: str, *,
     Args:
         source: The checkpoint.
         target: The place of the copy.
-        options: What is said of it; with a plan nothing is.
+        options: What is said of it; with a plan nothing else than that says.
         plan: The file of a plan, which the run follows; "": there is none.
         dry_run: Whether to plan only.
         with_json: Whether to print data.
@@ -53,11 +53,9 @@ def migrate_spark(source: str, target: str, options: SparkOptions, plan: str, *,
         raise click.UsageError(f"the copy of a Spark query's checkpoint is one, too: write spark:{target}")
     expected = read_plan(plan, of_query=True) if plan else None
     if expected is not None:
-        refuse_options("the plan has {}: leave it out, or make the plan again", names=OF_PLANS)
-        options = structured(SparkOptions, expected.typed, "the options of the plan")
-        imported = [f"to import {one.rpartition('=')[2]}" for one in options.convert_field]
-        more = "".join(f"; it grants permission {one}" for one in imported)
-        print_notice(f"plan {plan}: {expected.new_types}, made by stateshift {expected.stateshift}{more}")
+        given, options = options, structured(SparkOptions, expected.typed, "the options of the plan")
+        refuse_other_options(options, given)
+        announce_plan(plan, expected, (f"to import {one.rpartition('=')[2]}" for one in options.convert_field))
     report = _migrated(source, target, options, dry_run=dry_run, expected=expected)
     if with_json:
         print_json(attrs.asdict(report) | {"warnings": list(report.warnings), "going_back": report.going_back})

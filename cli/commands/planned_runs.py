@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import attrs
 import click
-from click.core import ParameterSource
 
-from ..options import allowed_roots, grouped_by, load_job_here, migration_options, read_plan, search_here
-from ..output import print_notice
+from ..options import (
+    allowed_roots,
+    announce_plan,
+    grouped_by,
+    load_job_here,
+    migration_options,
+    read_plan,
+    refuse_other_options,
+    search_here,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,14 +44,12 @@ def planned_run(file: str, side: NewSide, options: MigrationOptions) -> tuple[Pl
     """
     plan = read_plan(file)
     _refuse_other_types(plan.new_types, side)
-    _refuse_other_options(plan.options, options)
+    refuse_other_options(plan.options, options, _FIELDS)
     from ...state.migration.planning import new_side_of
 
     if plan.options.repartition is not None:
         search_here()  # merge functions are loaded like the job
-    trusted = ", ".join(_trusted(plan.options))
-    more = f"; it grants permissions that are off by default: {trusted}" if trusted else ""
-    print_notice(f"plan {file}: {plan.new_types}, made by stateshift {plan.stateshift}{more}")
+    announce_plan(file, plan, _trusted(plan.options))
     return plan, new_side_of(plan.new_types, load_job_here, like=side.like, allow_roots=allowed_roots())
 
 
@@ -64,16 +68,3 @@ def _refuse_other_types(planned: NewTypes, side: NewSide) -> None:
         raise click.UsageError("give at most one of --job and --like: the plan already has the origin of the new types")
     if (side.job and side.job != planned.job) or (side.like and planned.probe is None):
         raise click.UsageError(f"the plan is for {planned}, and {side} is given; leave it out, or make the plan again")
-
-
-def _refuse_other_options(planned: MigrationOptions, given: MigrationOptions) -> None:
-    """Refuse an option on the command line that contradicts the file."""
-    context = click.get_current_context()
-    known = {field.name for field in attrs.fields(type(planned))}
-    for parameter in context.command.params:
-        name = parameter.name or ""
-        field = _FIELDS.get(name, name)
-        if field not in known or context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
-            continue
-        if getattr(given, field) != getattr(planned, field):
-            raise click.UsageError(f"{parameter.opts[0]} differs from the plan; leave it out, or make the plan again")

@@ -271,7 +271,7 @@ def test_a_plan_is_followed_as_it_stands_and_refused_where_it_would_do_something
         " ".join(planned.stdout.split())
     )
     assert again == json.loads(text)
-    assert "the plan has --fill" in refused.stderr
+    assert "--fill differs from the plan" in refused.stderr
     assert "options: they were edited after the plan was made" in " ".join(edited.stderr.split())
     assert "source: " in elsewhere.stderr
     assert (for_savepoints.status, "is the plan for spark:" in for_savepoints.stderr) == (2, True)
