@@ -303,8 +303,7 @@ def _entries_of(store: SparkStore, done: Callable[[], None]) -> Iterator[tuple[A
     """Yield the keys and values of a store as JSON has them, and say when a partition is done."""
     with libraries_needed("spark"):
         from ...serializers.spark_rows.json_values import json_values
-    schema = store.schema
-    assert schema is not None  # noqa: S101 - stores without one are unsupported
+    schema = store.require_schema()
     for partition in range(store.partitions):
         for block in store.blocks_of(partition):
             yield from zip(json_values(block.key, schema.key), json_values(block.value, schema.value), strict=True)

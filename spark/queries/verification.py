@@ -200,10 +200,9 @@ class _Verifying:
                 old = processor.operator.number
                 for store in (variable.now, *variable.indexes.values()):
                     covered.add((processor.number, store.name))
-                    is_own, schema = store.name == variable.now.name, store.schema
-                    assert schema is not None  # noqa: S101 - variables are column families
+                    is_own = store.name == variable.now.name
                     expires = is_own and variable.deadlines.are
-                    of = variable.type if expires else schema.value
+                    of = variable.type if expires else store.require_schema().value
                     hidden = _fields(processor.changes, prefix, of) if is_own else frozenset[int]()
                     if expires and hidden:
                         hidden = frozenset({0})  # the value stands beside its deadline

@@ -214,8 +214,7 @@ class SparkStore:
         """Return the function that decodes keys and values."""
         from ....serializers.spark_rows.rows import decode_rows
 
-        schema, planned, family = self.schema, self.log.last, self.family
-        assert schema is not None  # noqa: S101 - checked by the caller
+        schema, planned, family = self.require_schema(), self.log.last, self.family
         if planned is None or planned.provider != ROCKSDB:
             return lambda keys, values: (decode_rows(keys, schema.key), decode_rows(values, schema.value))
         from .layouts import RowEncoding
@@ -226,6 +225,23 @@ class SparkStore:
             encoding.decode_keys(keys, schema.key, layout),
             encoding.decode_values(values, schema.value),
         )
+
+    def require_schema(self) -> StoreSchema:
+        """Return the types of keys and values.
+
+        Raises:
+            UnsupportedFormat: There are none that this release reads.
+            CorruptFile: As `schema`.
+        """
+        if self.schema is None:
+            raise UnsupportedFormat(
+                self.unsupported or "its types are not read by this release",
+                operator=self.operator,
+                state=self.name,
+                advice="start the new query with a new checkpoint",
+                written="Nothing was written.",
+            )
+        return self.schema
 
     @property
     def key_layout(self) -> KeyLayout:

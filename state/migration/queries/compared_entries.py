@@ -183,8 +183,7 @@ def _by_key(
 def _names(table: Table, wanted: list[bytes]) -> dict[bytes, str]:
     """Return some keys as they are shown, by their texts; the sides are read until all are found."""
     names: dict[bytes, str] = {}
-    schema = table.store.schema
-    assert schema is not None  # noqa: S101 - its entries were read
+    schema = table.store.require_schema()
     for side in (table.should, table.found):
         for rows, keys, _ in table.digested(side()):
             new = {key: number for number, key in enumerate(keys) if key in wanted and key not in names}

@@ -16,9 +16,10 @@ from ....serializers.ways_out import Option, WayOut
 from ...formats.spark.partitioning import partitions_of, require_placed
 from ...formats.spark.store_writer import stored_rows
 from .merging import merge_values
+from .providers import routes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -46,12 +47,9 @@ class EntryCopy:
         missing = [one for one in partitions if not self.provider.is_written(one)]
         if any(plan.may_collide for plan in plans):  # a column family never does
             return tuple(map(self._merge, plans))
-        if all(plan.key.convert is None for plan in plans):
-            for partition in missing:
-                self._route([partition], [partition])
-        else:
-            for targets in self._together(missing):
-                self._route(list(partitions), targets)
+        moves = any(plan.key.convert is not None for plan in plans)
+        for sources, targets in routes(len(partitions), missing, moves=moves, most_open=self.provider.most_open):
+            self._route(sources, targets)
         return tuple((tuple(self._count(plan, one) for one in partitions), 0) for plan in plans)
 
     def _count(self, plan: StorePlan, partition: int) -> int:
@@ -80,7 +78,8 @@ class EntryCopy:
         sizes = store.measure()
         parts = 1 + sum(one.size_bytes for one in sizes) // _PART_BYTES
         merged = 0
-        for targets in self._together(list(range(store.partitions))):
+        every, most_open = store.partitions, self.provider.most_open
+        for _, targets in routes(every, list(range(every)), moves=True, most_open=most_open):
             with self.provider.open(targets) as write:
                 for part in range(parts):
                     block, fewer = self._merged_part(plan, targets, part, parts)
@@ -121,18 +120,11 @@ class EntryCopy:
         at = np.asarray(partitions, np.int64)
         return (stored_rows([*group_of]), stored_rows(rows), at), len(values) - len(rows)
 
-    def _together(self, partitions: list[int]) -> Iterator[list[int]]:
-        """Yield partitions whose files are written at the same time."""
-        most = self.provider.most_open
-        for start in range(0, len(partitions), most):
-            yield partitions[start : start + most]
-
     def _converted(
         self, plan: StorePlan, source: int, keys: Sequence[bytes], values: Sequence[bytes]
     ) -> tuple[Encoded, Encoded, Numbers]:
         """Return new keys, new values, and the partition of each."""
-        old = plan.store.schema
-        assert old is not None  # noqa: S101 - it was compared
+        old = plan.store.require_schema()
         partition = np.full(len(keys), source, np.int64)
         new_keys = stored_rows(keys)
         if plan.key.convert is not None:
@@ -158,8 +150,7 @@ def moved_keys(plan: StorePlan, source: int, keys: pa.StructArray) -> tuple[pa.S
     Raises:
         UnsupportedFormat: Old keys do not lie where Spark's hash has them.
     """
-    old, count = plan.store.schema, plan.store.partitions
-    assert old is not None  # noqa: S101 - it was compared
+    old, count = plan.store.require_schema(), plan.store.partitions
     if plan.key.convert is None:
         return keys, np.full(len(keys), source, np.int64)
     require_placed(keys, plan.grouping(old.key), count, source)

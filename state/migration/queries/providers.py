@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from ....serializers.errors import CorruptFile
+from ....serializers.errors import CorruptFile, MigrationFailed
 from ....serializers.spark_rows.row_encoder import encode_rows, rows_of
 from ....serializers.spark_rows.rows import Rows, decode_rows
 from ...formats.spark.layout_encoder import LayoutEncoder
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ....serializers.spark_rows.row_encoder import Encoded
-    from ....serializers.spark_rows.spark_types import SparkType
     from ...formats.spark.reader import SparkStore
     from ...formats.spark.store_files import Entries
     from ...storage.files import Folder
     from .plan import CheckpointPlan
+    from .report import Counts
     from .store_plan import StorePlan
 
     Numbers = NDArray[Any]
@@ -51,6 +51,47 @@ def target_of(folder: Folder, number: int, store: SparkStore, partition: int) ->
     """Return the folder of a partition of a store in a copy, where its operator has this number."""
     of_partition = folder.folder(f"state/{number}/{partition}")
     return of_partition if store.facts.name == DEFAULT_STORE else of_partition.folder(store.facts.name)
+
+
+def routes(count: int, missing: list[int], *, moves: bool, most_open: int) -> Iterator[tuple[list[int], list[int]]]:
+    """Yield partitions to read, and those to write from them at the same time.
+
+    Args:
+        count: The number of partitions.
+        missing: Those that are not written yet.
+        moves: Whether entries move to other partitions; else those of each stay in it.
+        most_open: How many may be open at once.
+    """
+    if not moves:
+        yield from (([one], [one]) for one in missing)
+        return
+    for start in range(0, len(missing), most_open):
+        yield list(range(count)), missing[start : start + most_open]
+
+
+def require_all(
+    name: str, counts: Counts, *, moves: bool, details: Iterable[str] = (), is_lost: bool = False
+) -> Counts:
+    """Return what was counted of a store, or of a variable.
+
+    Args:
+        name: Its name.
+        counts: How many entries were read from each partition, are in each of the copy, and were merged.
+        moves: Whether entries move to other partitions, or are merged.
+        details: What else was counted, a line each.
+        is_lost: Whether that shows that entries were lost.
+
+    Raises:
+        MigrationFailed: Entries were lost.
+    """
+    read, written, merged = counts
+    if is_lost or sum(read) != sum(written) + merged or (not moves and read != written):
+        raise MigrationFailed(
+            f"{name}: {sum(read):,} entries were read, {sum(written):,} are in the copy, {merged:,} were merged",
+            details=[f"  read from each partition: {read}", f"  written to each: {written}", *details],
+            advice="please report this; the copy must not be used",
+        )
+    return counts
 
 
 @attrs.frozen
@@ -142,7 +183,7 @@ class _Databases(Provider):
             if layout.kind == "row":
                 yield _without_heads(keys), _without_heads(values)
             else:
-                of = _type_of_keys(plan.store)
+                of = plan.store.require_schema().key
                 rows = encode_rows(RowEncoding().decode_keys(keys, of, layout), of)
                 yield rows_of(rows), _without_heads(values)
 
@@ -206,13 +247,8 @@ def _stored_keys(store: SparkStore, keys: Encoded, order: Numbers) -> Sequence[b
     layout = store.key_layout
     if layout.kind == "row":
         return rows_of(keys, zeros=_HEAD_BYTES, order=order)
-    of = _type_of_keys(store)
+    of = store.require_schema().key
     return LayoutEncoder(is_avro=False).encode_keys(decode_rows(rows_of(keys, order=order), of), of, layout)
-
-
-def _type_of_keys(store: SparkStore) -> SparkType:
-    assert store.schema is not None  # noqa: S101 - it was compared
-    return store.schema.key
 
 
 def _without_heads(stored: Sequence[bytes]) -> Rows:

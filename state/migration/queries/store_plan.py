@@ -8,7 +8,6 @@ import attrs
 
 from ....compat.queries.changes import FieldChanges
 from ....compat.queries.kinds import SESSION
-from ....serializers.errors import UnsupportedFormat
 from ...formats.spark.families import SCHEMAS
 from ...formats.spark.operators import METADATA
 from .backfill import FilledColumn
@@ -74,7 +73,7 @@ class StorePlan:
     @property
     def schema(self) -> StoreSchema:
         """The new types."""
-        return _schema(self.now)
+        return self.now.require_schema()
 
     @property
     def is_converted(self) -> bool:
@@ -108,7 +107,7 @@ class StorePlan:
 def plan_store(store: SparkStore, new: SparkStore, pair: OperatorPair, changes: FieldChanges) -> StorePlan:
     """Return what is done with a store, whose types both sides know; raises `UnsupportedFormat`."""
     for one in (store, new):
-        _schema(one)
+        one.require_schema()
     (parts,) = (one.parts for one in pair.stores if one.store == store.name)
     key, value = (conversion(part, changes) for part in parts)
     return StorePlan(store, new, pair.was.kind, key, value, _schema_file(new), changes)
@@ -123,23 +122,6 @@ def plan_empty_store(store: SparkStore, kind: str, old: SparkCheckpoint, log: Ba
     """Return the plan of a store of an operator that has no old one."""
     empty = attrs.evolve(with_partitions(store, old), log=attrs.evolve(log, committed=None))
     return StorePlan(empty, store, kind, Conversion(), Conversion(), _schema_file(store), FieldChanges(), is_empty=True)
-
-
-def _schema(store: SparkStore) -> StoreSchema:
-    """Return the types of a store.
-
-    Raises:
-        UnsupportedFormat: It has none that this release reads.
-    """
-    if store.schema is None:
-        raise UnsupportedFormat(
-            store.unsupported,
-            operator=store.operator,
-            state=store.name,
-            advice="start the new query with a new checkpoint",
-            written="Nothing was written.",
-        )
-    return store.schema
 
 
 def _schema_file(store: SparkStore) -> bytes:

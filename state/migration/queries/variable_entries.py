@@ -17,7 +17,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from ....serializers.errors import MigrationFailed, located
+from ....serializers.errors import located
 from ....serializers.spark_rows.row_encoder import encode_rows, longs_of, numbers_of, rows_of, validity_of
 from ....serializers.spark_rows.spark_types import SparkType
 from ...formats.spark.layout_encoder import LayoutEncoder
@@ -26,7 +26,7 @@ from ...formats.spark.partitioning import partitions_of, require_placed
 from ...formats.spark.rocksdb_files import DatabaseFiles
 from ...formats.spark.rocksdb_writer import DatabaseWriter, WrittenFamily, write_parts
 from .merging import equal_keys, merge_columns
-from .providers import database_writer, target_of, written_families
+from .providers import database_writer, require_all, routes, target_of, written_families
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -76,12 +76,9 @@ class VariableCopy:
         partitions = list(range(count))
         if not any(one.may_collide for one in self.plan.variables):  # what is merged is counted as it is written
             partitions = [one for one in partitions if not self._target(one).exists(self._writer(one).name)]
-        if self.plan.key.convert is None:
-            for partition in partitions:
-                self._write([partition], [partition])
-        else:
-            for start in range(0, len(partitions), _MOST_OPEN):
-                self._write(list(range(count)), partitions[start : start + _MOST_OPEN])
+        moves = self.plan.key.convert is not None
+        for sources, targets in routes(count, partitions, moves=moves, most_open=_MOST_OPEN):
+            self._write(sources, targets)
         self.plan.files.write(self.folder, number, self.migration.batch)
         written = [self._files(one, log.ids_of(number, one)) for one in range(count)]
         yield from ((one.now.name, self._counted(one, written)) for one in self.plan.variables)
@@ -125,26 +122,14 @@ class VariableCopy:
         read = tuple(one.entries for one in plan.was.measure())
         written = tuple(one.size_of(plan.now.name)[0] for one in files)
         merged = self.merged.get(plan.now.name, 0)
-        is_lost = sum(read) != sum(written) + merged or (
-            self.plan.key.convert is None and not plan.may_collide and read != written
-        )
         indexes = {word: sum(one.size_of(store.name)[0] for one in files) for word, store in plan.indexes.items()}
         if plan.was.kind == "list":
-            is_lost |= len({*indexes.values()}) > 1  # one for each key in all of them
+            is_lost = len({*indexes.values()}) > 1  # one for each key in all of them
         else:
-            is_lost |= any(count != sum(written) for count in indexes.values())
-        if is_lost:
-            raise MigrationFailed(
-                f"{plan.now.name}: {sum(read):,} entries were read, {sum(written):,} are in the copy, {merged:,} were"
-                " merged",
-                details=[
-                    f"  read from each partition: {read}",
-                    f"  written to each: {written}",
-                    *(f"  in ${word}: {count:,}" for word, count in indexes.items()),
-                ],
-                advice="please report this; the copy must not be used",
-            )
-        return read, written, merged
+            is_lost = any(count != sum(written) for count in indexes.values())
+        moves = self.plan.key.convert is not None or plan.may_collide
+        details = [f"  in ${word}: {count:,}" for word, count in indexes.items()]
+        return require_all(plan.now.name, (read, written, merged), moves=moves, details=details, is_lost=is_lost)
 
 
 @attrs.define
@@ -319,13 +304,11 @@ def _longs(column: pa.Array) -> Numbers:
 
 def _key_of(store: SparkStore) -> tuple[SparkType, Any]:
     """Return the type of keys, and how they are laid out."""
-    assert store.family is not None  # noqa: S101 - variables are column families
-    return store.family.schema.key, store.family.layout
+    return store.require_schema().key, store.key_layout
 
 
 def _value_of(store: SparkStore) -> SparkType:
-    assert store.family is not None  # noqa: S101 - as above
-    return store.family.schema.value
+    return store.require_schema().value
 
 
 def _in_groups(blocks: Iterable[Entries], group: Callable[[bytes], bytes] | None) -> Iterator[Entries]:
