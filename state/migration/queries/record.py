@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ....compat.json_files import SEAL, open_document, print_sealed, seal_of, unsupported
+from ....compat.json_files import parse_document, print_sealed
 from ....compat.queries.changes import Backfill, FieldChanges
 from ....compat.structuring import plain, structured
-from ....serializers.errors import CorruptFile, DeclarationError, located
+from ....serializers.errors import DeclarationError, located
 from ...storage.stores import parted
 from .conversion import not_repeated
 
@@ -153,17 +153,9 @@ class CopyRecord:
                 written="Nothing was written.",
             )
         with located(file=f"{folder.place}/{RECORD}"):
-            document, _, version = open_document(folder.read(RECORD), _FORM)
-            if version != VERSION:
-                raise unsupported(_FORM, version, VERSION)
-            said = {name: value for name, value in document.items() if name != SEAL}
-            if document.get(SEAL) != seal_of(said):
-                raise CorruptFile(
-                    "the file does not match its seal: it was damaged or edited",
-                    advice="put back the file as it was written, or migrate again",
-                )
-            facts = {name: value for name, value in said.items() if name not in {"format", "version"}}
-            found: CopyRecord = structured(cls, facts, "the file")
+            facts = parse_document(folder.read(RECORD), _FORM, VERSION, sealed_since=1)
+            facts.require_unedited()
+            found: CopyRecord = structured(cls, facts.rest(), "the file")
             return found
 
 
