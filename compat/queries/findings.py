@@ -335,6 +335,5 @@ class _Findings:
 
 def _holds(one: FieldPair) -> bool:
     """Whether the new type of a field has every value of the stored field of its name."""
-    assert one.old is not None  # noqa: S101 - its name names one
-    assert one.new is not None  # noqa: S101 - it is no dropped one
-    return one.old.describe() == one.new.describe() or holds_all(one.new, one.old)
+    old, new = one.types
+    return old.describe() == new.describe() or holds_all(new, old)

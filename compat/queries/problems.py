@@ -219,10 +219,10 @@ def _collisions(pair: OperatorPair, key: FieldPair, value: FieldPair, changes: F
 
 def _merges(value: FieldPair, dropped: list[str], changes: FieldChanges) -> Iterator[Problem]:
     """Yield which rules for values are missing, or merge nothing, where keys may become equal."""
-    assert value.new is not None  # noqa: S101 - it is not dropped
+    _, of = value.types
     told = f"keys may become equal without {', '.join(dropped)}: say how their values are merged"
-    yield from (Problem(Asks.MERGE, told, path) for path in unmerged(value.new, value.path, changes.merges))
-    for path in never_merged(value.new, value.path):
+    yield from (Problem(Asks.MERGE, told, path) for path in unmerged(of, value.path, changes.merges))
+    for path in never_merged(of, value.path):
         if path in changes.merges:
             told = "no rule merges its type: leave the rule out; if keys become equal, the migration writes nothing"
             yield Problem(Asks.FIELD, told, path)
@@ -245,9 +245,8 @@ def never_merged(of: SparkType, path: str) -> Iterator[str]:
 
 def _unlike_keys(key: FieldPair, value: FieldPair, changes: FieldChanges) -> Iterator[Problem]:
     """Yield what is said of a key of sessions and not of the column of their values that repeats it, or otherwise."""
-    assert key.new is not None  # noqa: S101 - it is not dropped
-    assert value.new is not None  # noqa: S101 - it is not dropped
-    for name in (one for one in key.new.names if one in value.new.names):
+    (_, of_key), (_, of_value) = key.types, value.types
+    for name in (one for one in of_key.names if one in of_value.names):
         ways = (changes.renames.get(path, path).partition(".")[2] for path in (f"key.{name}", f"value.{name}"))
         fills = (changes.fills.get(path, ...) for path in (f"key.{name}", f"value.{name}"))
         if len({*ways}) > 1 or len({repr(one) for one in fills}) > 1:

@@ -163,6 +163,13 @@ class FieldPair:
     below: tuple[FieldPair, ...] = ()
 
     @property
+    def types(self) -> tuple[SparkType, SparkType]:
+        """The stored type and the new one, of what has both: keys, values, and fields that go on from stored ones."""
+        assert self.old is not None  # noqa: S101 - as above
+        assert self.new is not None  # noqa: S101 - as above
+        return self.old, self.new
+
+    @property
     def is_kept(self) -> bool:
         """Whether it goes on from a stored field."""
         return self.becomes in _KEPT or (self.becomes is Becomes.CONVERTED and bool(self.source))

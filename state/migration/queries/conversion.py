@@ -87,16 +87,16 @@ class _Builder:
 
     def convert(self, pair: FieldPair) -> Convert | None:
         """Return the conversion of values; None: they are the same in bytes, too."""
-        old, new, path = pair.old, pair.new, pair.path
+        new, path = pair.new, pair.path
         assert new is not None  # noqa: S101 - what is dropped is not converted
         match pair.becomes:
             case Becomes.CARRIED:
-                assert old is not None  # noqa: S101 - it goes on from it
+                old, _ = pair.types
                 if old.word == "struct":
-                    return self._structs(pair, old)
-                return self._lists(pair, old, new) if old.fields else None
+                    return self._structs(pair)
+                return self._lists(pair) if old.fields else None
             case Becomes.WIDENED:
-                assert old is not None  # noqa: S101 - it goes on from it
+                old, _ = pair.types
                 self.found.notes.append(f"{path}: {old.describe()} -> {new.describe()}")
                 kind = arrow_type(new)
                 return lambda column: column.cast(kind)
@@ -114,7 +114,8 @@ class _Builder:
             case _:
                 assert_never(pair.becomes)
 
-    def _lists(self, pair: FieldPair, old: SparkType, new: SparkType) -> Convert | None:
+    def _lists(self, pair: FieldPair) -> Convert | None:
+        old, new = pair.types
         parts = [self.convert(one) for one in pair.below]
         if not any(parts):
             return None
@@ -134,7 +135,8 @@ class _Builder:
 
         return convert
 
-    def _structs(self, pair: FieldPair, old: SparkType) -> Convert | None:
+    def _structs(self, pair: FieldPair) -> Convert | None:
+        old, new = pair.types
         fields = [one for one in pair.below if one.becomes is not Becomes.DROPPED]
         parts = []
         for one in fields:
@@ -145,8 +147,7 @@ class _Builder:
             return None
         places = dict(zip(old.names, range(len(old.names)), strict=True))
         sources = [places[pair.stored_name(one)] if one.is_kept else None for one in fields]
-        assert pair.new is not None  # noqa: S101 - it is carried
-        names = pair.new.names
+        names = new.names
         if pair.is_moved:
             self.found.notes.append(f"{pair.path}: the order of fields is {', '.join(names)}")
 

@@ -24,7 +24,7 @@ from ...formats.spark.operators import UNKNOWN
 from ...formats.spark.reader import PROVIDERS
 from .operator_files import OperatorFiles
 from .store_plan import filled_columns, plan_empty_store, plan_store, with_partitions
-from .variables import ProcessorPlan, empty_processor, plan_processor
+from .variables import ProcessorPlan, ProcessorPlanner, empty_processor
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -251,8 +251,8 @@ class _Steps:
         found = [*problems_of(pair, changes), *_meant(pair, changes, self.said.accept)]
         before = _operator(self.old, was.number)
         if files is not None and was.kind in OF_VARIABLES:
-            plan = plan_processor(before, now, files, pair, changes, found, is_done=self.said.is_done)
-            self.processors.append(plan)
+            planner = ProcessorPlanner(before, now, files, pair, changes, found, self.said.is_done)
+            self.processors.append(planner.run())
         else:
             plans = [plan_store(store, now.store(store.name), pair, changes) for store in before.stores]
             self.stores += (attrs.evolve(one, files=files) for one in plans)

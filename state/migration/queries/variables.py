@@ -165,19 +165,11 @@ def empty_processor(now: SparkOperator, files: OperatorFiles) -> ProcessorPlan:
     return ProcessorPlan(now, now, Conversion(), (types, types), (), added, (), files, FieldChanges(), is_empty=True)
 
 
-def plan_processor(
-    was: SparkOperator,
-    now: SparkOperator,
-    files: OperatorFiles,
-    pair: OperatorPair,
-    changes: FieldChanges,
-    problems: list[Problem],
-    *,
-    is_done: bool = False,
-) -> ProcessorPlan:
-    """Return what is done with an operator's variables; why what is said does not fit is added to the problems.
+@attrs.define
+class ProcessorPlanner:
+    """Decides what is done with an operator's variables; why what is said does not fit is added to the problems.
 
-    Args:
+    Attributes:
         was: The operator.
         now: The new operator.
         files: What the copy says of it.
@@ -185,21 +177,9 @@ def plan_processor(
         changes: What the types do not say.
         problems: The problems so far.
         is_done: As in `Said`.
-
-    Raises:
-        UnsupportedFormat: Entries cannot be read.
+        key: The conversion of the grouping key.
     """
-    for store in (*was.stores, *now.stores):
-        if store.unsupported:
-            raise UnsupportedFormat(
-                store.unsupported, operator=was.title, state=store.name,
-                advice="start the new query with a new checkpoint", written="Nothing was written.",
-            )  # fmt: skip
-    return _Plans(was, now, files, pair, changes, problems, is_done).run()
 
-
-@attrs.define
-class _Plans:
     was: SparkOperator
     now: SparkOperator
     files: OperatorFiles
@@ -210,18 +190,21 @@ class _Plans:
     key: Conversion = attrs.field(factory=Conversion)
 
     def run(self) -> ProcessorPlan:
+        """Return the plan; raises `UnsupportedFormat` if entries cannot be read."""
+        for store in (*self.was.stores, *self.now.stores):
+            if store.unsupported:
+                raise UnsupportedFormat(
+                    store.unsupported, operator=self.was.title, state=store.name,
+                    advice="start the new query with a new checkpoint", written="Nothing was written.",
+                )  # fmt: skip
         old, new = _variables(self.was), _variables(self.now)
         groups = SparkType("struct"), SparkType("struct")  # without stores nothing of it is converted
         if self.pair.stores:
             group = self.pair.stores[0].parts[0]
-            assert group.old is not None  # noqa: S101 - a grouping key is never new
-            assert group.new is not None  # noqa: S101 - nor dropped
-            self.key, groups = self._converted(group), (group.old, group.new)
+            self.key, groups = self._converted(group), group.types
         variables = [self._variable(old[one.source], new[one.store], one) for one in self.pair.stores]
-        used = {one.source for one in self.pair.stores}
-        dropped = tuple(store for name, store in old.items() if name not in used)
-        dropped += tuple(one for one in self.was.forgotten if not one.is_index)
-        added = tuple(name for name in new if name not in {one.store for one in self.pair.stores} and name[0] != "$")
+        dropped = (*(old[name] for name in self.pair.gone), *(one for one in self.was.forgotten if not one.is_index))
+        added = tuple(name for name in self.pair.added if name[0] != "$")
         return ProcessorPlan(
             self.was, self.now, self.key, groups, tuple(variables), added, dropped, self.files, self.changes
         )
