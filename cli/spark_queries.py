@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..compat.report import CheckReport
     from ..state.formats.spark.logs import PlannedBatch
     from ..state.formats.spark.reader import SparkCheckpoint
-    from ..state.migration.queries.plan import Known, NewSide
+    from ..state.migration.queries.plan import NewSide
     from .spark_options import SparkOptions
 
     Query = DataFrame | DataStreamWriter
@@ -40,21 +40,19 @@ def query_report(place: str, options: SparkOptions, policy: Policy) -> CheckRepo
     """
     from ..spark.queries.check import compare
 
-    with both_sides(place, options) as (opened, side, known):
+    with both_sides(place, options) as (opened, side):
         described = attrs.evolve(side.query, origin=f"query {options.query}" if options.query else side.query.origin)
-        report = compare(opened, described, known=known, accept=options.accept, policy=policy, said=_said(options))
-        return _tried(report, opened, side, known, options.accept) if report.next_command else report
+        report = compare(opened, described, known=side.known, accept=options.accept, policy=policy, said=_said(options))
+        return _tried(report, opened, side, options.accept) if report.next_command else report
 
 
-def _tried(
-    report: CheckReport, opened: SparkCheckpoint, side: NewSide, known: Known, accept: tuple[str, ...]
-) -> CheckReport:
+def _tried(report: CheckReport, opened: SparkCheckpoint, side: NewSide, accept: tuple[str, ...]) -> CheckReport:
     """Plan the migration that a report names; where that asks for more, the report has this in the place of it."""
     from ..state.migration.queries.plan import plan_migration
 
     said = said_by(report.next_options)
     try:
-        plan_migration(opened, side, known, attrs.evolve(said, accept=(*accept, *said.accept)))
+        plan_migration(opened, side, attrs.evolve(said, accept=(*accept, *said.accept)))
     except StateShiftError as error:
         advice = advice_text(error, on_command_line)
         asks = (*error.what.splitlines(), *([f"what to do: {advice}"] if advice else []))
@@ -90,8 +88,8 @@ def planning_session() -> Iterator[SparkSession]:
 
 
 @contextmanager
-def both_sides(place: str, options: SparkOptions) -> Iterator[tuple[SparkCheckpoint, NewSide, Known]]:
-    """Open a checkpoint, its new side, and what is known of the old one, for the `with` block.
+def both_sides(place: str, options: SparkOptions) -> Iterator[tuple[SparkCheckpoint, NewSide]]:
+    """Open a checkpoint and its new side for the `with` block.
 
     The old query is planned under the settings of the last batch of its checkpoint.
 
@@ -99,17 +97,13 @@ def both_sides(place: str, options: SparkOptions) -> Iterator[tuple[SparkCheckpo
         UsageError: Not one new side is given.
         JobNotFound: A function cannot be imported, or fails.
     """
-    from ..spark.queries.check import what_is_known
     from ..spark.queries.new_side import new_side
-    from ..state.formats.spark.descriptions import describe_stored
     from ..state.formats.spark.reader import SparkCheckpoint
-    from ..state.migration.queries.plan import Known
 
     require_new_side(options)
     opened = SparkCheckpoint.open(place)  # before Spark, which takes seconds to start
-    with built(options, opened.log.last) as (new, was), new_side(opened, options.like or None, new) as side:
-        known = what_is_known(opened, describe_stored(opened), was) if side.is_planned else Known()
-        yield opened, side, known
+    with built(options, opened.log.last) as (new, was), new_side(opened, options.like or None, new, was) as side:
+        yield opened, side
 
 
 def require_new_side(options: SparkOptions) -> None:

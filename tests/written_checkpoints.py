@@ -323,7 +323,7 @@ def on_files(case, said, fates, random):
 
 def migrates(case, said, fates, entries, old, side, target):
     """Migrate a checkpoint with some entries, and compare each entry of the copy with what it should be."""
-    plan = plan_migration(old, side, Known(case.known), said)
+    plan = plan_migration(old, attrs.evolve(side, known=Known(case.known)), said)
     expected = Expected(case, said, fates, entries)
     if expected.unmergeable:
         with pytest.raises(IncompatibleState, match="cannot be merged"):

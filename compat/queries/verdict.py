@@ -101,7 +101,7 @@ def judge(
         return [tuple(_accepted(each, accept) for each in of) for of in (whole, *of_operators)]
 
     findings = found(starts=True)
-    if any(each.verdict is _MIGRATE for of in findings for each in of):  # then nothing of it is read by Spark
+    if any(map(_leads_to_a_copy, chain(*findings))):  # then nothing of it is read by Spark
         findings = found(starts=False)
     reads, *told = ([with_command(each, command) for each in of] for of in findings)
     reports = (_report(*one, of) for one, of in zip(sides, told, strict=True))
@@ -224,6 +224,12 @@ def _next_options(findings: Iterable[Finding]) -> tuple[Told, ...] | None:
             return None
         options += ways[0].told
     return tuple(dict.fromkeys(options))
+
+
+def _leads_to_a_copy(finding: Finding) -> bool:
+    """Whether a finding needs a migration, or one is a way out of it."""
+    is_way = finding.verdict is _REFUSED and any(way.does is Does.MIGRATE for way in finding.ways_out)
+    return finding.verdict is _MIGRATE or is_way
 
 
 def _accepted(finding: Finding, accept: tuple[str, ...]) -> Finding:

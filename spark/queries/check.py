@@ -99,7 +99,7 @@ def compare(
     stored = describe_stored(checkpoint)
     if checkpoint.log.committed is None:  # there is no state yet, whatever is planned
         return judge(*(attrs.evolve(one, operators=(), sources=()) for one in (stored, new)))
-    known = known or what_is_known(checkpoint, stored, was)
+    known = known or what_is_known(checkpoint, was)
     places = (shell_word(f"spark:{checkpoint.place}{end}") for end in ("", "-migrated"))
     return judge(
         stored, new, known=known.query, accept=accept, policy=policy, gap=known.gap,
@@ -107,16 +107,16 @@ def compare(
     )  # fmt: skip
 
 
-def what_is_known(
-    checkpoint: SparkCheckpoint, stored: JobDescription, was: DataFrame | DataStreamWriter | JobDescription | None
-) -> Known:
+def what_is_known(checkpoint: SparkCheckpoint, was: DataFrame | DataStreamWriter | JobDescription | None) -> Known:
     """Return what is known of the query that wrote a checkpoint: from the old code, else from a recording."""
     if isinstance(was, JobDescription):
         return Known(was)
     if was is not None:
         return Known(describe_under(UnstartedQuery.of(was), checkpoint.log.last, "the old code"))
     recording = find_recording(checkpoint)
-    if recording is None or difference(stored, recording.query):  # a checkpoint that was rewritten since
+    if recording is None or difference(
+        describe_stored(checkpoint), recording.query
+    ):  # a checkpoint that was rewritten since
         return Known()
     gap = "" if recording.is_whole else f"{recording.query.origin} ends there, and it is not known what ran since"
     return Known(recording.query, gap)

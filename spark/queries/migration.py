@@ -18,13 +18,11 @@ import attrs
 
 from ...serializers.errors import IncompatibleState, located
 from ...serializers.ways_out import Option, Told, WayOut
-from ...state.formats.spark.descriptions import describe_stored
 from ...state.formats.spark.reader import PREFIX, SparkCheckpoint
 from ...state.migration.queries.checkpoint_copy import Copy
-from ...state.migration.queries.plan import Known, Said, plan_migration
+from ...state.migration.queries.plan import Said, plan_migration
 from ...state.migration.queries.report import CheckpointReport, not_shown, planned_reports
 from ...state.storage.files import Folder
-from .check import what_is_known
 from .new_side import new_side
 
 if TYPE_CHECKING:
@@ -92,10 +90,9 @@ def migrate_checkpoint(
     old = SparkCheckpoint.open(source)
     said = Said(changes or {}, operators or {}, accept, drop_uncommitted, new_query_id)
     folder = Folder.at(str(target).removeprefix(PREFIX))
-    with new_side(old, like, query) as new:
+    with new_side(old, like, query, was) as new:
         with located(savepoint=old.place, checkpoint=old.place):
-            known = what_is_known(old, describe_stored(old), was) if new.is_planned else Known()
-            if require_recording and not known.is_whole:
+            if require_recording and not new.known.is_whole:
                 raise IncompatibleState(
                     "nothing says what the query computed that wrote the whole state",
                     advice=(
@@ -104,7 +101,7 @@ def migrate_checkpoint(
                     ),
                     written="Nothing was written.",
                 )
-            plan = plan_migration(old, new, known, said)
+            plan = plan_migration(old, new, said)
         report = CheckpointReport(
             old.place,
             folder.place,

@@ -9,6 +9,7 @@ from ...serializers.errors import DeclarationError
 from ...state.formats.spark.descriptions import describe_stored
 from ...state.formats.spark.reader import SparkCheckpoint
 from ...state.migration.queries.plan import NewSide
+from .check import what_is_known
 from .description import describe_planned
 from .planning import UnstartedQuery, planned
 
@@ -19,14 +20,19 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+    from ...compat.description import JobDescription
+
 
 @contextmanager
 def new_side(
-    old: SparkCheckpoint, like: str | os.PathLike[str] | None, query: DataFrame | DataStreamWriter | None
+    old: SparkCheckpoint,
+    like: str | os.PathLike[str] | None,
+    query: DataFrame | DataStreamWriter | None,
+    was: DataFrame | DataStreamWriter | JobDescription | None = None,
 ) -> Iterator[NewSide]:
     """Open the new side; its files are there within the `with` block.
 
-    A query is planned under the settings that the old checkpoint pins.
+    A query is planned under the settings that the old checkpoint pins; `was` is the one that wrote it, if that is said.
 
     Raises:
         DeclarationError: Neither side is given, or both are.
@@ -45,4 +51,5 @@ def new_side(
         return
     last = old.log.last
     with planned(UnstartedQuery.of(query), None if last is None else last.settings) as plan:
-        yield NewSide(plan.state, describe_planned(plan, "the new query"), is_planned=True)
+        described = describe_planned(plan, "the new query")
+        yield NewSide(plan.state, described, is_planned=True, known=what_is_known(old, was))

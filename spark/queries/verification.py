@@ -35,7 +35,7 @@ from ...state.migration.queries.checkpoint_copy import UNFINISHED
 from ...state.migration.queries.compared_entries import Side, Table, differences
 from ...state.migration.queries.conversion import not_repeated
 from ...state.migration.queries.expected_entries import of_store, of_variable
-from ...state.migration.queries.plan import Known, NewSide, Said, plan_migration
+from ...state.migration.queries.plan import NewSide, Said, plan_migration
 from ...state.migration.queries.record import RECORD, CopyRecord
 from ...state.progress import Progress
 from ...state.savepoint.verify import Check, Outcome, VerifyReport
@@ -110,7 +110,7 @@ def verify_checkpoint(
         is_done=True,
     )
     try:
-        plan = plan_migration(source, new, Known(), said)
+        plan = plan_migration(source, new, said)
     except IncompatibleState as error:
         detail = "; ".join(["it is not the copy that its record describes", *map(str.strip, error.what.split("\n"))])
         return VerifyReport(folder.place, (Check("structure", Outcome.FAILED, detail, RECORD),))

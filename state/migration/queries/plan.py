@@ -80,11 +80,13 @@ class NewSide:
         state: The types of its state, as Spark writes them.
         query: Its operators; of a checkpoint without what they compute.
         is_planned: Whether it is the query itself.
+        known: What is known of the query that wrote the old checkpoint, if it is.
     """
 
     state: SparkCheckpoint
     query: JobDescription
     is_planned: bool
+    known: Known = Known()
 
 
 @attrs.frozen
@@ -164,11 +166,11 @@ class Said:
     is_done: bool = False
 
 
-def plan_migration(old: SparkCheckpoint, new: NewSide, known: Known, said: Said) -> CheckpointPlan:
+def plan_migration(old: SparkCheckpoint, new: NewSide, said: Said) -> CheckpointPlan:
     """Return what a migration does; nothing is written. Arguments and errors as in `migrate_checkpoint`."""
     batch = _require_committed(old, drop_uncommitted=said.drop_uncommitted)
     _require_same_query(old, new)
-    stored = describe_stored(old)
+    stored, known = describe_stored(old), new.known
     were, become = with_plans(stored, known.query).computations, new.query.computations
     unclear = [*unknown_numbers(were, become, said.operators)]
     matches = () if unclear else match_operators(were, become, said.operators)
@@ -199,7 +201,7 @@ def plan_migration(old: SparkCheckpoint, new: NewSide, known: Known, said: Said)
         tuple(one.title for one in were if said.operators.get(one.number, 0) is None),
         said.new_query_id,
         known.query.origin if known.query else "",
-        tuple(_not_compared(new, known, steps.pairs)),
+        tuple(_not_compared(new, steps.pairs)),
     )
 
 
@@ -342,13 +344,13 @@ def _operator(checkpoint: SparkCheckpoint, number: int) -> SparkOperator:
     return next(one for one in checkpoint.operators if one.number == number)
 
 
-def _not_compared(new: NewSide, known: Known, pairs: Iterable[OperatorPair]) -> Iterator[str]:
+def _not_compared(new: NewSide, pairs: Iterable[OperatorPair]) -> Iterator[str]:
     """Yield what nobody compared: a line each."""
     if not new.is_planned:
         yield "what types do not show, such as which column is aggregated, or the length of windows"
         return
-    if known.gap:
-        yield known.gap
+    if new.known.gap:
+        yield new.known.gap
     for pair in pairs:
         title = f"operator {pair.becomes.title}"
         if pair.was.is_known:
@@ -357,8 +359,8 @@ def _not_compared(new: NewSide, known: Known, pairs: Iterable[OperatorPair]) -> 
             yield from (f"{title}: {one.path.words}: {one.reason}" for one in changed)
         else:
             yield f"{title}: {hidden_in(pair.was.kind)}"
-    if known.query is not None:
-        yield from nobody_compared(new.query, known.query)
+    if new.known.query is not None:
+        yield from nobody_compared(new.query, new.known.query)
 
 
 def _copied_log(old: SparkCheckpoint, pairs: Iterable[Pair], new: NewSide) -> BatchLog:

@@ -700,3 +700,17 @@ def test_the_way_back_of_a_query_is_its_check_in_reverse():
     assert back(wider) == back(wider, is_known=False) == ("migrate", "refuse", ["refuse"], True)
     assert back(more) == ("migrate", "migrate", ["migrate"], True)
     assert back(operator(facts={"filters": "n > 0"})) == ("refuse", None, [None], False)
+
+
+def test_what_is_asked_for_beside_a_refusal_is_what_the_way_out_of_it_asks_for():
+    def of(**variables):
+        stores = {name: StoreSchema(struct(k="string"), struct(**{field: "long"})) for name, field in variables.items()}
+        return query(Computation(0, "transformWithState", stores))
+
+    renamed = judge(of(log="y"), of(log="x"))
+    dropped = judge(of(log="y", count="n"), of(log="x"))
+
+    assert [(one.rule, one.path) for one in renamed.all_findings()] == [("SPK-18", "$.log.x"), ("SPK-17", "$")]
+    assert {one.path: one.verdict.label for one in dropped.all_findings()} == {
+        "$<count>": "incompatible", "$.log.x": "incompatible", "$.log.y": "requires_migration", "$": "compatible",
+    }  # fmt: skip

@@ -39,7 +39,7 @@ def planned(tmp_path):
         facts = {f"time to live of {name}": text for name, text in dict(times).items()}
         now = now.computing(lambda one: attrs.evolve(one, facts={**one.facts, **facts}))
         said = Said({0: changes})
-        return plan_migration(opened, NewSide(state, now, is_planned=True), Known(was), said)
+        return plan_migration(opened, NewSide(state, now, is_planned=True, known=Known(was)), said)
 
     return run
 
