@@ -113,10 +113,8 @@ def what_is_known(checkpoint: SparkCheckpoint, was: DataFrame | DataStreamWriter
         return Known(was)
     if was is not None:
         return Known(describe_under(UnstartedQuery.of(was), checkpoint.log.last, "the old code"))
-    recording = find_recording(checkpoint)
-    if recording is None or difference(
-        describe_stored(checkpoint), recording.query
-    ):  # a checkpoint that was rewritten since
+    recording, stored = find_recording(checkpoint), describe_stored(checkpoint)
+    if recording is None or difference(stored, recording.query):  # a checkpoint that was rewritten since
         return Known()
     gap = "" if recording.is_whole else f"{recording.query.origin} ends there, and it is not known what ran since"
     return Known(recording.query, gap)
