@@ -16,13 +16,11 @@ from stateshift import (
     MapStateDescriptor,
     OutputTag,
     ProcessFunction,
-    ReduceFunction,
     TimeDomain,
     ValueNotConvertible,
     ValueStateDescriptor,
 )
 from stateshift.state.runtime.functions import Function
-from stateshift.state.runtime.with_state import flat_map_with_state, map_with_state, reduced
 from stateshift.state.testing import KeyedProcessHarness, ProcessHarness, TaskInfo, TwoInputHarness
 
 LATE = OutputTag("late", int)
@@ -209,38 +207,6 @@ def test_a_plain_function_of_a_keyed_stream_has_keyed_state():
     assert [("a", 1), ("b", 2)] == KeyedProcessHarness(FirstOfKey(), first, str).process_elements(
         ("a", 1), ("b", 2), ("a", 3)
     )
-
-
-def test_map_with_state_keeps_one_value_for_each_key():
-    def previous(value, state):
-        return (value, state), None if value[1] == 0 else value[1]
-
-    harness = KeyedProcessHarness(map_with_state(previous, int), first, str)
-
-    assert [(("a", 1), None), (("b", 5), None), (("a", 0), 1), (("a", 2), None)] == harness.process_elements(
-        ("a", 1), ("b", 5), ("a", 0), ("a", 2)
-    )
-
-
-def test_flat_map_with_state_makes_any_number_of_results():
-    def pairs(value, state):
-        return ([], value[1]) if state is None else ([state + value[1]], None)
-
-    harness = KeyedProcessHarness(flat_map_with_state(pairs, int), first, str)
-
-    assert [3, 7] == harness.process_elements(("a", 1), ("a", 2), ("a", 3), ("a", 4))
-
-
-class Larger(ReduceFunction):
-    def reduce(self, value1, value2):
-        return max(value1, value2)
-
-
-@pytest.mark.parametrize("function", [Larger(), max])
-def test_a_reduced_stream_emits_each_step(function):
-    harness = KeyedProcessHarness(reduced(function, tuple[str, int]), first, str)
-
-    assert [("a", 2), ("a", 2), ("b", 1), ("a", 3)] == harness.process_elements(("a", 2), ("a", 1), ("b", 1), ("a", 3))
 
 
 def test_a_function_that_needs_keys_is_refused_without():

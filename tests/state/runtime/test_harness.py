@@ -28,7 +28,6 @@ from stateshift import (
     open_checkpoints,
     serializer_for,
 )
-from stateshift.state.runtime.beam_views import BagState, CombiningValueState, ReadModifyWriteState, SetState
 from stateshift.state.testing import HarnessSnapshot, KeyedProcessHarness, ProcessHarness, StateMutated, TaskInfo
 
 
@@ -152,8 +151,6 @@ class Runs(KeyedProcessFunction):
                 ReducingStateDescriptor("reducing", lambda one, other: one + other, list[int])
             ),
             "aggregating": get.get_aggregating_state(AggregatingStateDescriptor("aggregating", Sum(), list[int])),
-            "flags": get.get_map_state(MapStateDescriptor("flags", str, bool)),
-            "texts": get.get_list_state(ListStateDescriptor("texts", str)),
         }
 
     def process_element(self, value, ctx):
@@ -230,25 +227,6 @@ def test_what_is_done_through_the_states_is_no_mutation():
 
     assert expected == runs(*steps)
     assert expected == runs(*steps, detect_mutation=True)
-
-
-def test_beam_s_states_are_views_of_ours():
-    def write(states):
-        BagState(states["texts"]).add("x")
-        SetState(states["flags"]).add("y")
-        ReadModifyWriteState(states["value"]).write([1])
-        CombiningValueState(states["aggregating"]).add(2)
-
-    views = {"texts": BagState, "flags": SetState, "value": ReadModifyWriteState, "aggregating": CombiningValueState}
-
-    def read(states):
-        return [view(states[name]).read() for name, view in views.items()]
-
-    def clear(states):
-        for name, view in views.items():
-            view(states[name]).clear()
-
-    assert [[["x", "x"], {"y"}, [1], 4], [[], set(), None, None]] == runs(write, write, read, clear, read)
 
 
 @pytest.mark.parametrize("detect_mutation", [False, True])
