@@ -32,6 +32,42 @@ if TYPE_CHECKING:
     from .queries.plan_text import Detail
 
 
+ELEMENT, USER_KEY, MAP_VALUE = "[]", "<key>", "{}"
+"""Steps of a path into a state."""
+
+
+class ValueFraming(enum.StrEnum):
+    """What the value bytes of an entry hold: the value, the elements of a list, or a null flag and a map's value."""
+
+    WHOLE = "whole"
+    SEPARATED = "separated"
+    NULLABLE = "nullable"
+
+
+@attrs.frozen(kw_only=True)
+class KindRow:
+    """What makes a kind of state differ from the others.
+
+    Attributes:
+        scope: The scope within which names are unique: a keyed and an operator state of one operator may share a name.
+        flink: Flink's name of the kind, an option of the state in the header of its stream; "" for timers.
+        framing: What the value bytes of its entries hold; None: it has no entries with values.
+        pieces: The parts of a value that are stored one by one: their steps, and the names of their serializers in that
+            of the whole value. Without pieces the value is stored as a whole.
+        descriptor: The name of the class that declares such a state.
+        argument: The argument of `Operator` that takes these declarations.
+        takes_function: Whether the second argument of the descriptor is a function.
+    """
+
+    scope: str = "keyed"
+    flink: str
+    framing: ValueFraming | None = None
+    pieces: tuple[tuple[str, str], ...] = ()
+    descriptor: str
+    argument: str = "states"
+    takes_function: bool = False
+
+
 class StateKind(enum.StrEnum):
     """The kind of a state, as the program uses it."""
 
@@ -45,17 +81,62 @@ class StateKind(enum.StrEnum):
     UNION_LIST = "union_list"
     BROADCAST = "broadcast"
 
-    @property
-    def is_keyed(self) -> bool:
-        """Whether the state is stored in the keyed stream, under the operator's key."""
-        return self not in {StateKind.SPLIT_LIST, StateKind.UNION_LIST, StateKind.BROADCAST}
+    row: KindRow
 
     @property
     def scope(self) -> str:
         """The scope within which names are unique: a keyed and an operator state of one operator may share a name."""
-        if self.is_keyed:
-            return "keyed"
-        return "broadcast" if self is StateKind.BROADCAST else "operator"
+        return self.row.scope
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether the state is stored in the keyed stream, under the operator's key."""
+        return self.row.scope == "keyed"
+
+    @property
+    def has_values(self) -> bool:
+        """Whether the state has values for each key: keyed state other than timers."""
+        return self.row.framing is not None
+
+    @property
+    def has_user_keys(self) -> bool:
+        """Whether an entry is one of a map: its key ends with a user key."""
+        return self.row.framing is ValueFraming.NULLABLE
+
+    @property
+    def has_elements(self) -> bool:
+        """Whether an entry is a list, with a byte between its elements."""
+        return self.row.framing is ValueFraming.SEPARATED
+
+    def item_of(self, serializer: Any) -> Any:
+        """Return the serializer of a value, an element or a map's value within that of the whole; None if unknown."""
+        return getattr(serializer, self.row.pieces[-1][1], None) if self.row.pieces else serializer
+
+
+StateKind.VALUE.row = KindRow(flink="VALUE", framing=ValueFraming.WHOLE, descriptor="ValueStateDescriptor")
+StateKind.LIST.row = KindRow(
+    flink="LIST", framing=ValueFraming.SEPARATED, pieces=((ELEMENT, "element"),), descriptor="ListStateDescriptor"
+)
+StateKind.MAP.row = KindRow(
+    flink="MAP", framing=ValueFraming.NULLABLE, pieces=((USER_KEY, "key"), (MAP_VALUE, "value")),
+    descriptor="MapStateDescriptor",
+)  # fmt: skip
+StateKind.REDUCING.row = KindRow(
+    flink="REDUCING", framing=ValueFraming.WHOLE, descriptor="ReducingStateDescriptor", takes_function=True
+)
+StateKind.AGGREGATING.row = KindRow(
+    flink="AGGREGATING", framing=ValueFraming.WHOLE, descriptor="AggregatingStateDescriptor", takes_function=True
+)
+StateKind.TIMERS.row = KindRow(flink="", descriptor="TimerServiceDescriptor", argument="timers")
+StateKind.SPLIT_LIST.row = KindRow(
+    scope="operator", flink="SPLIT_DISTRIBUTE", descriptor="ListStateDescriptor", argument="list_states"
+)
+StateKind.UNION_LIST.row = KindRow(
+    scope="operator", flink="UNION", descriptor="ListStateDescriptor", argument="union_list_states"
+)
+StateKind.BROADCAST.row = KindRow(
+    scope="broadcast", flink="BROADCAST", descriptor="MapStateDescriptor", argument="broadcast_states"
+)
 
 
 def function_name(function: Callable[..., Any]) -> str:

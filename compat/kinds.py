@@ -9,34 +9,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..serializers.compatibility import CompatibilityResult, Finding, Verdict
-from ..serializers.containers.lists import ListSerializer, MapSerializer
 from ..serializers.containers.wrappers import without_ttl_awareness
 from ..serializers.ways_out import by_migration
-from .description import StateKind
-from .parts import ELEMENT, MAP_VALUE, USER_KEY, Judgement, Part, judge_values, stored_child, unread, with_readers
+from .description import USER_KEY
+from .parts import Judgement, Part, exposes_pieces, judge_values, stored_child, unread, with_readers
 
 if TYPE_CHECKING:
     from ..serializers.snapshot import TypeSerializerConfigSnapshot
-    from .description import StateDescription
+    from .description import StateDescription, StateKind
 
-_TRANSFORMABLE = frozenset({StateKind.VALUE, StateKind.LIST, StateKind.MAP, StateKind.REDUCING, StateKind.AGGREGATING})
-_PIECES: dict[StateKind, tuple[tuple[str, str], ...]] = {
-    StateKind.LIST: ((ELEMENT, "element"),),
-    StateKind.MAP: ((USER_KEY, "key"), (MAP_VALUE, "value")),
-}
-_WHOLE: dict[StateKind, type] = {StateKind.LIST: ListSerializer, StateKind.MAP: MapSerializer}
 _OTHER_NAME = "declare the new state under another name: the old one is kept"
 
 
 def is_transformed(old: StateDescription, new: StateDescription) -> bool:
     """Whether the new side has a transform for exactly this change of kind."""
-    return new.transform is not None and new.transform.old_kind is old.kind and new.kind in _TRANSFORMABLE
+    return new.transform is not None and new.transform.old_kind is old.kind and new.kind.has_values
 
 
 def kind_changed(old: StateDescription, new: StateDescription) -> Finding:
     """Refuse a change of kind (rule STATE-1)."""
     ways: tuple[str, ...] = ("keep the kind of the state", _OTHER_NAME)
-    if {old.kind, new.kind} <= _TRANSFORMABLE:
+    if old.kind.has_values and new.kind.has_values:
         ways = (
             f"declare what it becomes: transform=StateTransform.from_{old.kind}(…) of the state's descriptor",
             *ways,
@@ -53,7 +46,7 @@ def judge(old: StateDescription, new: StateDescription) -> Judgement:
         return judge_values(old, new)
     assert new.transform is not None  # noqa: S101 - is_transformed was checked
     parts = _parts(old, new)
-    if not parts or not isinstance(new.value.new_side(), _WHOLE.get(new.kind, object)):
+    if not parts or not exposes_pieces(new.kind, new.value.new_side()):
         reason = (
             "the entries of list and map state are its parts, and a serializer of another kind does not expose them"
         )
@@ -86,8 +79,8 @@ def _parts(old: StateDescription, new: StateDescription) -> tuple[Part, ...]:
     snapshot, stored, fallback = without_ttl_awareness(old.value.snapshot), old.value.stored, new.value.fallback
     rewritten: CompatibilityResult[Any] = CompatibilityResult.requires_migration()
     serializer = new.value.new_side()
-    pieces = _PIECES.get(old.kind)
-    if pieces is None:
+    pieces = old.kind.row.pieces
+    if not pieces:
         return (Part("", snapshot, serializer, rewritten, stored=stored, fallback=fallback),)
     nested = snapshot.children()
     if snapshot.kind != old.kind or len(nested) != len(pieces):
@@ -103,6 +96,6 @@ def _parts(old: StateDescription, new: StateDescription) -> tuple[Part, ...]:
 
 def _has_ttl(kind: StateKind, snapshot: TypeSerializerConfigSnapshot[Any]) -> bool:
     snapshot = without_ttl_awareness(snapshot)
-    if kind in _PIECES:
+    if kind.row.pieces:
         snapshot = without_ttl_awareness(snapshot.children()[-1])
     return snapshot.kind == "ttl"

@@ -19,7 +19,7 @@ from ..serializers.errors import CompatibilityCheckError, OldReaderUnavailable, 
 from ..serializers.serializer import KEEP_OLD_TYPE
 from ..serializers.stored_names import known_name
 from ..serializers.ways_out import by_migration
-from .description import StateKind
+from .description import ELEMENT, MAP_VALUE, USER_KEY, StateKind, ValueFraming
 from .done_once import about_columns, about_converter
 from .old_reader import OldReader, ReaderSource, find_old_reader, is_gone
 from .reference_time import length_text
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from ..serializers.snapshot import TypeSerializerConfigSnapshot
     from .description import Converter, SerializerDescription, StateDescription
 
-ELEMENT, USER_KEY, MAP_VALUE = "[]", "<key>", "{}"
 _OFF_WAYS = (by_migration("the time stamps are removed"), "declare the state with time to live, as it was stored")
 
 
@@ -197,7 +196,7 @@ def _judge(old: StateDescription, new: StateDescription) -> Judgement:
     serializer, was, stored = new.value.new_side(), old.value.snapshot, old.value.stored
     if new.kind is StateKind.BROADCAST and old.key is not None and new.key is not None:
         return _judge_broadcast(old, new, old.key, new.key)
-    if new.kind in {StateKind.LIST, StateKind.MAP}:
+    if new.kind.row.pieces:
         result = ask(serializer, old.value.told, "$")
         return Judgement(result, _pieces(result, serializer, old, new))
     step = "" if new.kind.is_keyed else ELEMENT
@@ -207,6 +206,14 @@ def _judge(old: StateDescription, new: StateDescription) -> Judgement:
     return Judgement(attrs.evolve(part.result, findings=findings), (part,))
 
 
+_WHOLE: dict[ValueFraming | None, type] = {ValueFraming.SEPARATED: ListSerializer, ValueFraming.NULLABLE: MapSerializer}
+
+
+def exposes_pieces(kind: StateKind, serializer: TypeSerializer[Any]) -> bool:
+    """Whether the serializer of a state shows the parts of its entries: for list and map state only our own do."""
+    return not kind.row.pieces or isinstance(serializer, _WHOLE[kind.row.framing])
+
+
 def _pieces(
     result: CompatibilityResult[Any],
     serializer: TypeSerializer[Any],
@@ -214,19 +221,14 @@ def _pieces(
     new: StateDescription,
 ) -> tuple[Part, ...]:
     """Return the parts of list and map state from the answer about the whole; empty if they could not be paired."""
-    if new.kind is StateKind.LIST and isinstance(serializer, ListSerializer):
-        names: tuple[str, ...] = ("element",)
-        nullable = False
-    elif new.kind is StateKind.MAP and isinstance(serializer, MapSerializer):
-        names = ("key", "value")
+    names, nullable = tuple(name for _, name in new.kind.row.pieces), False
+    snapshots = without_ttl_awareness(old.value.snapshot).children()
+    if not exposes_pieces(new.kind, serializer) or not len(names) == len(snapshots) == len(result.children):
+        return ()
+    if isinstance(serializer, MapSerializer):
         value = serializer.value
         behind = value.value if isinstance(value, TtlSerializer) else value
         nullable = serializer.nullable_values or isinstance(behind, OptionalSerializer)
-    else:
-        return ()
-    snapshots = without_ttl_awareness(old.value.snapshot).children()
-    if not len(names) == len(snapshots) == len(result.children):
-        return ()
     return tuple(
         Part(
             child.step,

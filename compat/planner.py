@@ -14,11 +14,10 @@ from ..serializers.snapshot import require_registered, snapshot_to_bytes
 from ..serializers.ways_out import on_command_line
 from .called_code import called_code
 from .condensing import OF_CHECK, alike
-from .description import StateKind
+from .description import MAP_VALUE, StateKind
 from .explain import finding_line
 from .header_snapshots import Labels, label_after
 from .lazy_tables import state_in
-from .parts import MAP_VALUE
 from .plan import (
     NEW_SERIALIZER,
     Merging,

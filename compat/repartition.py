@@ -12,7 +12,7 @@ import attrs
 
 from ..serializers.errors import DeclarationError, StateNotFound
 from ..serializers.wording import shell_word
-from .description import StateKind, function_name
+from .description import function_name
 from .edits import find_state
 from .lazy_tables import state_in
 
@@ -100,7 +100,7 @@ class Repartition:
                 )
         for name, _ in self.merge:
             _, state = find_state(stored.operators, name)
-            if not state.kind.is_keyed or state.kind is StateKind.TIMERS:
+            if not state.kind.has_values:
                 why = "it has no key" if not state.kind.is_keyed else "equal timers are merged automatically"
                 raise DeclarationError(
                     f"values of {state.kind} state {state.name!r} cannot be merged: {why}",

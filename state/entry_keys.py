@@ -72,7 +72,7 @@ class EntryKeyFormat:
         cls, kind: StateKind, key: TypeSerializer[Any], namespace: TypeSerializer[Any], max_parallelism: int
     ) -> EntryKeyFormat:
         """Return the format for a kind of state, these serializers, and this number of key groups."""
-        of_kind = kind is StateKind.TIMERS, kind is StateKind.MAP, is_ambiguous(kind, key, namespace)
+        of_kind = kind is StateKind.TIMERS, kind.has_user_keys, is_ambiguous(kind, key, namespace)
         return cls(prefix_size(max_parallelism), end_of(key), end_of(namespace), *of_kind)
 
     @property

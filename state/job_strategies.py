@@ -6,23 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
-from ..compat.description import StateKind
 from ..compat.testing.strategies import types, values_of
 from ..compat.testing.strategies.hints import generic
 from ..serializers.primitives.abilities import Float32, Int8, Int16, Int32
 from .job import Job, Operator
-from .runtime.descriptors import (
-    AggregatingStateDescriptor,
-    ListStateDescriptor,
-    MapStateDescriptor,
-    ReducingStateDescriptor,
-    StateDescriptor,
-    ValueStateDescriptor,
-)
+from .runtime.descriptors import DESCRIPTORS, ListStateDescriptor, MapStateDescriptor, StateDescriptor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from hypothesis.strategies import DrawFn, SearchStrategy
 
     from .testing import Contents
@@ -32,11 +22,7 @@ _NAMES = ("open", "last", "count", "seen", "rules", "paid")
 _simple_keys = st.sampled_from([str, int, Int32, Int16, Int8, bool, float, Float32])
 _keys = _simple_keys | st.lists(_simple_keys, min_size=2, max_size=3).map(lambda items: generic(tuple, *items))
 """Draws key types whose hash is the same in every JVM."""
-_OF_ONE_VALUE: tuple[Callable[..., StateDescriptor], ...] = (
-    ValueStateDescriptor,
-    lambda name, hint, **more: ReducingStateDescriptor(name, None, hint, **more),
-    lambda name, hint, **more: AggregatingStateDescriptor(name, None, hint, **more),
-)
+_OF_ONE_VALUE = [kind for kind in DESCRIPTORS if not kind.row.pieces]
 
 
 @st.composite
@@ -64,7 +50,8 @@ def _keyed(draw: DrawFn, name: str, of: SearchStrategy[Any]) -> StateDescriptor:
     has_ttl = draw(st.sampled_from([False, False, True]))
     kind = draw(st.sampled_from([*_OF_ONE_VALUE, None, None]))
     if kind is not None:
-        single: StateDescriptor = kind(name, draw(of), time_to_live=has_ttl)
+        make: Any = DESCRIPTORS[kind]
+        single: StateDescriptor = make(name, *[None] * kind.row.takes_function, draw(of), time_to_live=has_ttl)
         return single
     several: StateDescriptor = draw(draw(st.sampled_from([_lists, _maps]))(name, of, has_ttl=has_ttl))
     return several
@@ -86,7 +73,9 @@ def contents_of(draw: DrawFn, job: Job) -> Contents:
     held: dict[str, Any] = {}
     for operator in job.operators:
         for state in operator.states:
-            values = values_of(state.state_serializer()).filter(_IS_ENTRY.get(state.kind, _is_there))
+            values = values_of(state.state_serializer()).filter(
+                _holds_something if state.kind.row.pieces else _is_there
+            )
             held[f"{operator.uid}/{state.name}"] = draw(st.dictionaries(values_of(operator.key), values, max_size=3))
         for listed in (*operator.list_states, *operator.union_list_states):
             held[f"{operator.uid}/{listed.name}"] = draw(values_of(listed.state_serializer()))
@@ -96,14 +85,11 @@ def contents_of(draw: DrawFn, job: Job) -> Contents:
     return held
 
 
+# As in Flink, None and an empty list or map are not stored as an entry. Hypothesis would turn a filter `bool` into a
+# minimum size, and that fails for maps that can have only one key, such as an enum with one symbol.
 def _is_there(value: Any) -> bool:
     return value is not None
 
 
 def _holds_something(value: Any) -> bool:
     return len(value) > 0
-
-
-# As in Flink, None and an empty list or map are not stored as an entry. Hypothesis would turn a filter `bool` into a
-# minimum size, and that fails for maps that can have only one key, such as an enum with one symbol.
-_IS_ENTRY = {StateKind.LIST: _holds_something, StateKind.MAP: _holds_something}

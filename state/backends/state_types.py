@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
-from ...compat.description import StateKind
 from ...serializers.errors import DeclarationError
 from ...serializers.flink.namespaces import TimerSerializer
 from ...serializers.layout import SEPARATOR_BYTES
@@ -42,7 +41,7 @@ def info_of(descriptor: StateDescriptor) -> StateMetaInfo:
     value = descriptor.state_serializer().snapshot_configuration()
     for snapshot in (namespace, value):
         require_registered(snapshot, f"the state {descriptor.name!r}")
-    return keyed_state(descriptor.name, descriptor.kind.name, namespace, value)
+    return keyed_state(descriptor.name, descriptor.kind.row.flink, namespace, value)
 
 
 @attrs.frozen
@@ -135,10 +134,9 @@ def unexpired_blocks(frozen: FrozenState, expired: Mapping[str, Expired]) -> Ite
 def keeper(info: StateMetaInfo, expired: Expired) -> Kept:
     """Return what decides which part of an entry of a state with TTL is kept."""
     kind = keyed_kind(info)
-    if kind is StateKind.LIST:
-        serializer: Any = info.value.restore_serializer()
-        return _Elements(serializer.element, expired)
-    flag = 1 if kind is StateKind.MAP else 0
+    if kind.has_elements:
+        return _Elements(kind.item_of(info.value.restore_serializer()), expired)
+    flag = 1 if kind.has_user_keys else 0
 
     def keep(value: bytes) -> bytes | None:
         is_null = flag and value[0]

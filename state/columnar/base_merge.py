@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ...compat.description import StateKind
 from ...compat.header_snapshots import Labels
 from ...compat.plan import MigrationPlan, OperatorAction, OperatorPlan, StateAction, StatePlan
 from ...serializers.errors import MigrationFailed, located
@@ -138,7 +137,7 @@ class _Merge:
             stored, groups, count = found.stored, found.max_parallelism, new_parallelism(found.stored, own)
         known = {} if found is None else {one.name: one.description for one in found.states if one.kind.is_keyed}
         states = tuple((known | {state.name: state})[info.name] for info in header.states)
-        whole = frozenset({state_id} if state.kind is StateKind.LIST else ())
+        whole = frozenset({state_id} if state.kind.has_elements else ())
         new = NewOperator(write.operator_id, write.source.title, key, states, header, count, groups, whole)
         keeps = is_there and not write.overwrite
         forms = StoredForms.of(known[state.name], state) if write.overwrite and state.name in known else None

@@ -142,7 +142,7 @@ class ResolvedSource:
     @property
     def has_whole_lists(self) -> bool:
         """Whether each row has all elements of a list state's key, as an array."""
-        is_list = self.description.kind is StateKind.LIST and self.aggregate is None
+        is_list = self.description.kind.has_elements and self.aggregate is None
         return is_list and not self.order_columns
 
     @property
@@ -162,15 +162,8 @@ class ResolvedSource:
 
 def item_serializer(description: StateDescription) -> TypeSerializer[Any]:
     """Return the serializer of the value of a row: the value, an element of the list, or a value of the map."""
-    serializer: Any = description.value.new_side()
-    if description.kind is StateKind.LIST:
-        element: TypeSerializer[Any] = serializer.element
-        return element
-    if description.kind is StateKind.MAP:
-        value: TypeSerializer[Any] = serializer.value
-        return value
-    whole: TypeSerializer[Any] = serializer
-    return whole
+    item: TypeSerializer[Any] = description.kind.item_of(description.value.new_side())
+    return item
 
 
 def resolve(job: Job, sources: Sequence[tuple[StateColumns, pa.Schema]]) -> tuple[ResolvedSource, ...]:
@@ -302,17 +295,17 @@ def _check_shape(source: StateColumns, kind: StateKind, schema: pa.Schema) -> No
                 advice="pass one of them",
             )
         return
-    if kind is StateKind.MAP and not source.user_key:
+    if kind.has_user_keys and not source.user_key:
         raise DeclarationError("no column was given for the keys of the map", advice="pass it: user_key=…")
-    if kind is not StateKind.MAP and source.user_key:
+    if not kind.has_user_keys and source.user_key:
         raise DeclarationError(f"a {kind} state has no keys within a map", advice="leave user_key out")
     has_whole_list = isinstance(source.value, str) and is_array(_field(schema, source.value).type)
-    if kind is StateKind.LIST and not source.order_by and not has_whole_list:
+    if kind.has_elements and not source.order_by and not has_whole_list:
         raise DeclarationError(
             "the elements of a list are ordered, but the rows of a DataFrame are not",
             advice="pass the column to order by: order_by=…; or pass a column of arrays, each a whole list",
         )
-    if kind is not StateKind.LIST and source.order_by:
+    if not kind.has_elements and source.order_by:
         raise DeclarationError(f"a {kind} state has one row for each key, and no order", advice="leave order_by out")
 
 

@@ -216,7 +216,7 @@ class _Stream:
     ) -> None:
         self.place, self.subtask = place, subtask
         self._operator = operator
-        lists = {at for at, state in enumerate(operator.states) if state.kind is StateKind.LIST}
+        lists = {at for at, state in enumerate(operator.states) if state.kind.has_elements}
         self._has_elements = np.isin(np.arange(len(operator.states)), [*(lists - operator.whole_lists)])
         self._sink = operator.sink(folder, subtask)
         self._writer = KeyedStreamWriter(operator.header, operator.key_groups[subtask], self._sink.write)
@@ -316,7 +316,7 @@ class _Stream:
         text = shown(decode(key, parts.key))
         if not isinstance(space, VoidNamespaceSerializer | GlobalWindowSerializer):
             text = f"{text}, namespace {shown(decode(space, parts.namespace))}"
-        if state.kind is not StateKind.MAP:
+        if not state.kind.has_user_keys:
             return text
         serializer: Any = state.value.new_side()
         return f"{text}, user key {shown(decode(serializer.key, parts.user_key))}"

@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...compat.description import StateKind
 from ...serializers.columns.codec import is_array, join_pieces, number_bytes
 from ...serializers.containers.wrappers import OptionalSerializer
 from ...serializers.errors import StateShiftError, ValueNotConvertible, cause_text, located, shown
@@ -182,7 +181,7 @@ class RowEncoder:
         serializer = source.item
         if source.has_whole_lists:
             return encode_lists(serializer, column, source.value_column)
-        if source.description.kind is not StateKind.MAP:
+        if not source.description.kind.has_user_keys:
             return required(serializer, column, source.value_column)
         is_map: Any = source.description.value.new_side()
         if not is_map.nullable_values:
@@ -212,7 +211,7 @@ class RowEncoder:
 
     def _item(self, value: Any) -> bytes:
         description = self.source.description
-        if description.kind is StateKind.MAP:
+        if description.kind.has_user_keys:
             return map_value(description.value.new_side(), value)
         return _written(lambda: encode(self.source.item, value), value)
 
@@ -255,11 +254,11 @@ class RowEncoder:
 
     def _entries(self, value: Any) -> list[tuple[bytes, bytes]]:
         kind = self.source.description.kind
-        if value is not None and kind is StateKind.LIST and not isinstance(value, list | tuple):
+        if value is not None and kind.has_elements and not isinstance(value, list | tuple):
             raise ValueNotConvertible(
                 f"the function returned {shown(value)}, but the value of a list state must be a list"
             )
-        if value is not None and kind is StateKind.MAP and not isinstance(value, Mapping):
+        if value is not None and kind.has_user_keys and not isinstance(value, Mapping):
             raise ValueNotConvertible(
                 f"the function returned {shown(value)}, but the value of a map state must be a dict"
             )

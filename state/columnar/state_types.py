@@ -15,14 +15,7 @@ from ...serializers.rows.serializers import RowSerializer
 from ...serializers.wording import meant
 from ..job import Job, Operator
 from ..key_groups import has_stable_hash
-from ..runtime.descriptors import (
-    AggregatingStateDescriptor,
-    ListStateDescriptor,
-    MapStateDescriptor,
-    ReducingStateDescriptor,
-    StateDescriptor,
-    ValueStateDescriptor,
-)
+from ..runtime.descriptors import DESCRIPTORS
 from .bootstrap import StateColumns
 from .column_types import inferred_serializer, structs_in, unscaled_in
 from .row_sources import find_keyed_state, find_operator
@@ -31,19 +24,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ...serializers.serializer import TypeSerializer
+    from ..runtime.descriptors import StateDescriptor
     from ..savepoint.reader import SavepointOperator
     from ..savepoint.states import SavepointState
     from .row_sources import ResolvedSource
 
 KEY, NAMESPACE, USER_KEY, VALUE = "key", "namespace", "user_key", "value"
 KEY_GROUP = "key_group"
-FROM_ROWS = (StateKind.VALUE, StateKind.LIST, StateKind.MAP, StateKind.REDUCING, StateKind.AGGREGATING)
+FROM_ROWS = tuple(kind for kind in StateKind if kind.has_values)
 """The kinds of state that can be written from rows."""
-_SINGLE: dict[StateKind, type[StateDescriptor]] = {
-    StateKind.VALUE: ValueStateDescriptor,
-    StateKind.REDUCING: ReducingStateDescriptor,
-    StateKind.AGGREGATING: AggregatingStateDescriptor,
-}
 
 
 @attrs.frozen(kw_only=True)
@@ -77,7 +66,7 @@ def columns_of(wanted: Wanted, state: StateDescription, schema: pa.Schema) -> St
             f"the state is a {kind} state, but the option kind is {wanted.kind}", advice="leave the option out"
         )
     _require_columns(kind, schema, is_namespaced=_is_namespaced(state))
-    user_key = USER_KEY if kind is StateKind.MAP else None
+    user_key = USER_KEY if kind.has_user_keys else None
     namespace = NAMESPACE if _is_namespaced(state) else ""
     return StateColumns(wanted.operator, wanted.state, key_by=KEY, namespace=namespace, value=VALUE, user_key=user_key)
 
@@ -89,7 +78,7 @@ def _is_namespaced(state: StateDescription) -> bool:
 
 
 def _require_columns(kind: StateKind, schema: pa.Schema, *, is_namespaced: bool = False) -> None:
-    needed = [KEY, *([NAMESPACE] if is_namespaced else []), *([USER_KEY] if kind is StateKind.MAP else []), VALUE]
+    needed = [KEY, *([NAMESPACE] if is_namespaced else []), *([USER_KEY] if kind.has_user_keys else []), VALUE]
     there = ", ".join(schema.names) or "none"
     missing = next((name for name in needed if name not in schema.names), None)
     if missing is not None:
@@ -163,24 +152,23 @@ def _kind(wanted: Wanted, schema: pa.Schema) -> StateKind:
 def _inferred_state(wanted: Wanted, schema: pa.Schema) -> StateDescriptor:
     kind = _kind(wanted, schema)
     _require_columns(kind, schema)
-    value = inferred_serializer(schema.field(VALUE).type, VALUE)
-    if kind is StateKind.MAP:
-        return MapStateDescriptor(wanted.state, inferred_serializer(schema.field(USER_KEY).type, USER_KEY), value)
-    if kind is StateKind.LIST:
-        element: Any = getattr(value, "element", None)
-        if element is None:
-            raise DeclarationError(
-                "the rows of a list state are whole lists, but the column 'value' does not hold arrays",
-                advice='F.array_agg("…").alias("value") makes them',
-            )
-        return ListStateDescriptor(wanted.state, element)
-    make: Any = _SINGLE.get(kind)
+    make: Any = DESCRIPTORS.get(kind)
     if make is None:
         raise DeclarationError(
             f"a state of the kind {kind} cannot be made from rows", advice=f"use one of {', '.join(FROM_ROWS)}"
         )
-    functions = [] if kind is StateKind.VALUE else [None]
-    descriptor: StateDescriptor = make(wanted.state, *functions, value)
+    value: Any = inferred_serializer(schema.field(VALUE).type, VALUE)
+    if kind.has_elements:
+        value = getattr(value, "element", None)
+        if value is None:
+            raise DeclarationError(
+                "the rows of a list state are whole lists, but the column 'value' does not hold arrays",
+                advice='F.array_agg("…").alias("value") makes them',
+            )
+    before: list[Any] = [None] if kind.row.takes_function else []
+    if kind.has_user_keys:
+        before = [inferred_serializer(schema.field(USER_KEY).type, USER_KEY)]
+    descriptor: StateDescriptor = make(wanted.state, *before, value)
     return descriptor
 
 
@@ -223,7 +211,7 @@ def changed_state(
         return key, stored.description
     if declared is not None:
         return key, declared
-    names = [one.name for one in operator.states if one.kind.is_keyed and one.kind is not StateKind.TIMERS]
+    names = [one.name for one in operator.states if one.kind.has_values]
     there = f"; the keyed states of the operator are {', '.join(names) or 'none'}"
     _require_meant(wanted, f"state {wanted.state!r}", there + meant(wanted.state, names))
     return key, _inferred_state(wanted, schema).describe()

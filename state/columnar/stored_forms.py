@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...compat.description import StateKind
 from ...serializers.containers.arrays import PrimitiveArraySerializer
 from ...serializers.containers.lists import ListSerializer, MapSerializer, SetSerializer
 from ...serializers.containers.object_arrays import GenericArraySerializer, StringArraySerializer
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     import decimal
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from ...compat.description import StateDescription
+    from ...compat.description import StateDescription, StateKind
     from ...serializers.serializer import TypeSerializer
 
 _MOST_DIGITS = 1000
@@ -79,7 +78,7 @@ class StoredForms:
             before, value = self._read(stored), self._read(new)
             if self._written(value) != new:  # its reader drops some of its bytes
                 return new
-            item: Any = self.value if self.kind is not StateKind.MAP else self.value.value  # type: ignore[attr-defined]
+            item: Any = self.value if not self.kind.has_user_keys else self.value.value  # type: ignore[attr-defined]
             written = self._written(self._formed(item, before, value))
             return stored if written == self._written(before) else written
         except StateShiftError:  # the replaced entry may be damaged
@@ -90,9 +89,9 @@ class StoredForms:
 
     def _written(self, found: Any) -> bytes:
         value: Any = self.value
-        if self.kind is StateKind.LIST:
+        if self.kind.has_elements:
             return SEPARATOR.join(encode(value.element, item) for item in found)
-        if self.kind is StateKind.MAP:
+        if self.kind.has_user_keys:
             return map_value(value, found)
         return encode(value, found)
 

@@ -11,13 +11,13 @@ The namespace column exists where a namespace has content: for time windows, but
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, assert_never
 
 import attrs
 import numpy as np
 import pyarrow as pa
 
-from ...compat.description import StateKind
+from ...compat.description import StateKind, ValueFraming
 from ...serializers.columns.bytes_at import MOST_BYTES, none, number_array, numbers_at, padded
 from ...serializers.columns.codec import Cells, told_at
 from ...serializers.columns.nested import OptionalCodec
@@ -90,12 +90,17 @@ class KeyedColumns:
         whole: Any = reader.value
         user_key: ColumnCodec | None = None
         told: ColumnCodec | None = None
-        if kind is StateKind.LIST:
-            told = list_state_codec(codecs, whole)
-        elif kind is StateKind.MAP:
-            user_key, told = codecs.of(whole.key), OptionalCodec(whole.value, codecs.of(whole.value))
-        elif kind is not StateKind.TIMERS:
-            told = codecs.of(whole)
+        match kind.row.framing:
+            case ValueFraming.SEPARATED:
+                told = list_state_codec(codecs, whole)
+            case ValueFraming.NULLABLE:
+                user_key, told = codecs.of(whole.key), OptionalCodec(whole.value, codecs.of(whole.value))
+            case ValueFraming.WHOLE:
+                told = codecs.of(whole)
+            case None:
+                pass
+            case _:
+                assert_never(kind.row.framing)
         return cls(reader, codecs.of(reader.key), codecs.of(reader.namespace), user_key, told, max_parallelism)
 
     @property

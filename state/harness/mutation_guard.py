@@ -174,9 +174,5 @@ def _guarded_handle(kind: Any) -> type[Any]:
 
 
 _HANDLES = {
-    StateKind.VALUE: _guarded_handle(ValueState),
-    StateKind.LIST: _guarded_handle(ListState),
-    StateKind.MAP: _guarded_handle(MapState),
-    StateKind.REDUCING: _guarded_handle(ReducingState),
-    StateKind.AGGREGATING: _guarded_handle(AggregatingState),
+    one.kind: _guarded_handle(one) for one in (ValueState, ListState, MapState, ReducingState, AggregatingState)
 }

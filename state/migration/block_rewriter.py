@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...compat.description import StateKind
+from ...compat.description import StateKind, ValueFraming
 from ...compat.plan import OperatorPlan, StateAction, StatePlan
 from ...serializers.containers.lists import ArrayListSerializer, ListSerializer, MapSerializer
 from ...serializers.containers.pieces import STEP, unique
@@ -33,7 +33,7 @@ from ..formats.flink.state_kinds import info_snapshot, keyed_kind, state_kind
 from ..publication.lineage import StateCount
 from ..transcode.factory import make_transcoder
 from ..transcode.frames import Survey, add_keys, survey
-from ..transcode.framing import SEPARATOR, EntryFraming, ValueFraming, entry_framing, value_framing
+from ..transcode.framing import SEPARATOR, EntryFraming, entry_framing
 from ..transcode.objects import expect_end
 
 if TYPE_CHECKING:
@@ -293,12 +293,12 @@ class BlockRewriter:
     def _addresses(self, block: Block, kind: StateKind) -> Iterable[bytes]:
         """Return the distinct pairs of key and namespace: they are what is counted if the kind of state changes."""
         keys = (key for key, _ in block.items())
-        return dict.fromkeys(map(self.framing.keys.address, keys) if kind is StateKind.MAP else keys)
+        return dict.fromkeys(map(self.framing.keys.address, keys) if kind.has_user_keys else keys)
 
     def first_of(self, block: Block) -> Block:
         """Return a block of the first entry, for a trial; of the first key, if its entries are transformed together."""
         items = block.items()
-        if self.plan.transform is None or self.plan.transform.old_kind is not StateKind.MAP:
+        if self.plan.transform is None or not self.plan.transform.old_kind.has_user_keys:
             return Block.of(block.key_group, block.state_id, islice(items, 1))
         address: bytes | None = None
         chosen = []
@@ -319,8 +319,7 @@ class BlockRewriter:
 
 def _piece_writer(plan: StatePlan, recoding: Recoding) -> Any:
     """Return the writer of a new entry's value or elements; a transform is planned with that of the whole state."""
-    piece = {StateKind.LIST: "element", StateKind.MAP: "value"}.get(plan.kind)
-    return recoding.writer if plan.transform is None or piece is None else getattr(recoding.writer, piece)
+    return recoding.writer if plan.transform is None else plan.kind.item_of(recoding.writer)
 
 
 def prove_readable(plan: StatePlan, value: bytes) -> None:
@@ -333,7 +332,7 @@ def prove_readable(plan: StatePlan, value: bytes) -> None:
     recoding = plan.value
     if recoding is None:
         return
-    framing, writer = value_framing(plan.kind), _piece_writer(plan, recoding)
+    framing, writer = plan.kind.row.framing, _piece_writer(plan, recoding)
     if framing is ValueFraming.NULLABLE and DataInputView(value).read_boolean():
         return
     data = value[1:] if framing is ValueFraming.NULLABLE else value

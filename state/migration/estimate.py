@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from ...compat.description import ValueFraming
 from ...compat.plan import StateAction
 from ...serializers.errors import NoSpaceLeft, StateShiftError
 from ...serializers.layout import Counted, Nullable
@@ -20,7 +21,7 @@ from ..formats.flink.blocks import Block
 from ..formats.flink.keyed_readers import open_keyed
 from ..transcode.choice import COMPILING_S, ExecutorName, choose_executor, lacks_numba, must_compile
 from ..transcode.factory import program_of
-from ..transcode.framing import SEPARATOR, ValueFraming, value_framing
+from ..transcode.framing import SEPARATOR
 from .block_rewriter import BlockRewriter, Tally
 from .engine import Engine, choose_engine, seconds_on_spark
 from .rekey_task import RekeyTask
@@ -274,7 +275,7 @@ def _beginning(value: bytes, plan: StatePlan) -> bytes | None:
     layout = getattr(plan.value and plan.value.reader, "layout", None)
     if layout is None or not layout.can_skip:
         return None
-    source, framing = DataInputView(value), value_framing(plan.kind)
+    source, framing = DataInputView(value), plan.kind.row.framing
     if framing is ValueFraming.SEPARATED:
         layout.skip(source)
         while source.remaining() and source.position < SAMPLE_BYTES:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...compat.description import StateKind
 from ...serializers.containers.ttl import TtlValue
 from ...serializers.errors import MigrationFailed, StateShiftError, shown
 from ...serializers.limits import require_room
@@ -94,9 +93,9 @@ class Merger:
     def _written(self, value: Any) -> bytes | None:
         """Write a merged value. None is an error even for a list: the function may lack a return statement."""
         kind, serializer = self.merging.kind, self.merging.serializer
-        if kind is StateKind.MAP:
+        if kind.has_user_keys:
             return map_value(serializer, value)
-        if kind is not StateKind.LIST or value is None:
+        if not kind.has_elements or value is None:
             return encode(serializer, value)
         entries = entry_values(kind, serializer, value)
         return entries[0][1] if entries else None

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...compat.description import StateKind
 from ...compat.plan import Compression, OperatorPlan, StateAction, StatePlan
 from ...serializers.errors import CorruptSavepoint, UnsupportedFormat, located
 from ...serializers.pickled.unpickling import trusting
@@ -54,6 +53,7 @@ from .tasks import KeyedTask, OperatorTask, TaskResult
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from ...compat.description import StateKind
     from ..formats.flink.handles import KeyedHandle, OperatorStateHandle
     from ..formats.flink.keyed_readers import KeyedReader
     from ..storage.files import Folder
@@ -109,10 +109,10 @@ def suspect_reader(error: CorruptSavepoint, plan: OperatorPlan, reader: KeyedRea
 
 def _read_pieces(kind: StateKind, reader: Any, value: bytes) -> None:
     """Read the value of an entry, by the reader of its elements or of values of a map."""
-    if kind is StateKind.LIST:
+    if kind.has_elements:
         for _ in read_separated(reader, value):
             pass
-    elif kind is not StateKind.MAP:
+    elif not kind.has_user_keys:
         decode(reader, value)
     elif not DataInputView(value).read_boolean():
         decode(reader, value[1:])

@@ -374,6 +374,16 @@ class FoldingStateDescriptor(_SingleValueDescriptor[V]):
         )
 
 
+DESCRIPTORS: dict[StateKind, type[StateDescriptor]] = {
+    one.kind: one
+    for one in (
+        ValueStateDescriptor, ListStateDescriptor, MapStateDescriptor, ReducingStateDescriptor,
+        AggregatingStateDescriptor,
+    )
+}  # fmt: skip
+"""The descriptor of each kind of keyed state."""
+
+
 def refuse_duplicates(names: Iterable[str], where: str) -> None:
     """Refuse duplicate names.
 

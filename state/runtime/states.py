@@ -7,8 +7,9 @@ not be changed afterwards: on the heap it is the state itself. Source: runtime n
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+from ...compat.description import StateKind
 from ...serializers.serializer import K, V
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class ValueState(State, Generic[V]):
     """State with one value for each key."""
 
     __slots__ = ()
+    kind: ClassVar[StateKind] = StateKind.VALUE
 
     @abstractmethod
     def value(self) -> V | None:
@@ -74,6 +76,7 @@ class ListState(MergingState[V, "Iterable[V]"], Generic[V]):
     """State with a list for each key. Where a key has none, `get` returns an empty list."""
 
     __slots__ = ()
+    kind: ClassVar[StateKind] = StateKind.LIST
 
     @abstractmethod
     def get(self) -> list[V]:
@@ -95,6 +98,7 @@ class ReducingState(MergingState[V, V], Generic[V]):
     """State with one value for each key, into which added elements are reduced. Adding None removes it, as in Flink."""
 
     __slots__ = ()
+    kind: ClassVar[StateKind] = StateKind.REDUCING
 
 
 class AggregatingState(MergingState[IN, OUT]):
@@ -104,6 +108,7 @@ class AggregatingState(MergingState[IN, OUT]):
     """
 
     __slots__ = ()
+    kind: ClassVar[StateKind] = StateKind.AGGREGATING
 
 
 class ReadOnlyBroadcastState(ABC, Generic[K, V]):
@@ -177,3 +182,4 @@ class MapState(State, BroadcastState[K, V]):
     """State with a map for each key."""
 
     __slots__ = ()
+    kind: ClassVar[StateKind] = StateKind.MAP

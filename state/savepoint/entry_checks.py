@@ -329,7 +329,7 @@ class _EntryCheck:
         def read_user_key(parts: EntryKey, _: bytes) -> None:
             decode(user_key, parts.user_key)
 
-        user_key: Any = getattr(value, "key", None) if types.kind is StateKind.MAP else None
+        user_key: Any = getattr(value, "key", None) if types.kind.has_user_keys else None
         by_kind: list[Callable[[EntryKey, bytes], object]] = [read_namespace]
         if value is not None and with_values:
             by_kind.append(read_value)

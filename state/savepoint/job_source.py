@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from ...compat.description import StateKind
 from ...compat.lazy_tables import state_in, versions_of
-from ...serializers.containers.lists import ListSerializerSnapshot, MapSerializerSnapshot
 from ...serializers.containers.ttl import TtlSerializerSnapshot
 from ...serializers.containers.wrappers import without_ttl_awareness
 from ...serializers.flink.namespaces import VoidNamespaceSerializerSnapshot
@@ -43,26 +42,11 @@ _FACE = (
     "serializer_for",
 )  # fmt: skip
 _OTHER_NAMES = ("Annotated", "Decimal", "attrs", "enum", "job", "self")
-_DESCRIPTORS = {
-    StateKind.VALUE: "ValueStateDescriptor",
-    StateKind.REDUCING: "ReducingStateDescriptor",
-    StateKind.AGGREGATING: "AggregatingStateDescriptor",
-    StateKind.LIST: "ListStateDescriptor",
-    StateKind.MAP: "MapStateDescriptor",
-    StateKind.SPLIT_LIST: "ListStateDescriptor",
-    StateKind.UNION_LIST: "ListStateDescriptor",
-    StateKind.BROADCAST: "MapStateDescriptor",
-}
 _LAZY = (
     "migrated lazily, so the values have several types: finish that first, with `stateshift migrate` and the job that"
     " began it, and let `stateshift init` read the result"
 )
-_WITH_FUNCTION = (StateKind.REDUCING, StateKind.AGGREGATING)
-_ARGUMENTS = {
-    StateKind.SPLIT_LIST: "list_states",
-    StateKind.UNION_LIST: "union_list_states",
-    StateKind.BROADCAST: "broadcast_states",
-}
+_PLACES = ("states", "list_states", "union_list_states", "broadcast_states", "timers")
 _HEAD = '''"""The job that a savepoint implies: its operators, their states, and the types of these.
 
 Written by `stateshift init` from {place}
@@ -130,7 +114,7 @@ class _Writer:
                 except NoSourceError as error:
                     reason = str(error)
                 else:
-                    lists.setdefault(_ARGUMENTS.get(state.kind, "states"), []).append(descriptor)
+                    lists.setdefault(state.kind.row.argument, []).append(descriptor)
                     continue
             left_out.setdefault(reason, []).append(state.name)
         services = self._services(operator, left_out) if key else []
@@ -192,19 +176,18 @@ class _Writer:
         hints = list(self._types.try_hint(*parts, *([namespace] if namespace is not None else [])))
         options = [f"namespace={hints.pop()}"] if namespace is not None else []
         options += ["time_to_live=True"] if has_ttl else []
-        if state.kind is StateKind.MAP and self._nulls.has_item(without_ttl_awareness(description.value.snapshot)):
+        if state.kind.has_user_keys and self._nulls.has_item(without_ttl_awareness(description.value.snapshot)):
             options.append("nullable_values=True")
-        function = ["None"] if state.kind in _WITH_FUNCTION else []
-        return Group(f"{_DESCRIPTORS[state.kind]}(", (quoted(state.name), *function, *hints, *options))
+        function = ["None"] if state.kind.row.takes_function else []
+        return Group(f"{state.kind.row.descriptor}(", (quoted(state.name), *function, *hints, *options))
 
 
 def _parts(kind: StateKind, snapshot: Snapshot) -> tuple[Snapshot, ...]:
     """Return the snapshots that a descriptor names: for list state the element's, for map state key's and value's."""
-    wanted = {StateKind.LIST: ListSerializerSnapshot, StateKind.MAP: MapSerializerSnapshot}.get(kind)
-    if wanted is None:
+    if not kind.row.pieces:
         return (snapshot,)
     bare = without_ttl_awareness(snapshot)
-    if not isinstance(bare, wanted):
+    if bare.kind != kind:
         raise NoSourceError(f"the values of {kind} state are described as {snapshot.describe()}")
     return bare.children()
 
@@ -232,7 +215,7 @@ def _equal(one: Snapshot, other: Snapshot | None) -> bool:
 
 
 def _place(item: tuple[str, list[Expression]]) -> int:
-    return ["states", *_ARGUMENTS.values(), "timers"].index(item[0])
+    return _PLACES.index(item[0])
 
 
 def _all_snapshots(savepoint: Savepoint) -> Iterator[Snapshot]:

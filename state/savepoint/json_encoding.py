@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from .reader import SavepointOperator
     from .states import SavepointState
 
-_MODES = {StateKind.SPLIT_LIST: "SPLIT_DISTRIBUTE", StateKind.UNION_LIST: "UNION"}
-
 
 def tagged_rows(operator: SavepointOperator, state: SavepointState) -> Iterator[list[Any]]:
     """Yield the entries of a keyed state as `[key, value]`, or `[key, namespace, value]` where it is namespaced.
@@ -125,7 +123,7 @@ def tagged_operator(operator: SavepointOperator, states: Iterable[SavepointState
                 part for parts in tagged_elements(state) for part in parts
             ]
         else:
-            content = {"mode": _MODES[state.kind], "subtasks": tagged_elements(state)}
+            content = {"mode": state.kind.row.flink, "subtasks": tagged_elements(state)}
             scopes.setdefault("operator", {})[state.name] = content
     names = {"operator_id": operator.operator_id} | ({"uid": operator.uid} if operator.uid else {})
     return names | {scope: dict(sorted(content.items())) for scope, content in sorted(scopes.items())}

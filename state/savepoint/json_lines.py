@@ -10,7 +10,6 @@ import json
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any
 
-from ...compat.description import StateKind
 from ...serializers.containers.pieces import STEP, SequenceSnapshot
 from ...serializers.containers.wrappers import without_ttl_awareness
 from ...serializers.errors import CorruptSavepoint
@@ -51,7 +50,7 @@ def json_rows(operator: SavepointOperator, state: SavepointState) -> Iterator[Ro
         NoSpaceLeft: The disk of temporary files is full.
     """
     place, snapshot = place_tagger(operator, state), without_ttl_awareness(state.description.value.snapshot)
-    make = _map_rows if state.kind is StateKind.MAP else _value_rows
+    make = _map_rows if state.kind.has_user_keys else _value_rows
     return state.read_by(lambda reader, decoders: make(reader, decoders, snapshot, place))
 
 
@@ -124,7 +123,7 @@ def _string(value: str) -> Iterator[str]:
 def _value(decoder: EntryDecoder, snapshot: TypeSerializerConfigSnapshot[Any], data: bytes) -> Iterator[str]:
     """Yield the text of a value in pieces."""
     source = DataInputView(data)
-    if decoder.kind is StateKind.LIST and isinstance(snapshot, SequenceSnapshot):
+    if decoder.kind.has_elements and isinstance(snapshot, SequenceSnapshot):
         elements = each_separated(decoder.value.element, source)  # type: ignore[attr-defined]  # of a list
         yield from _array(tagger_of(snapshot.element_snapshot()), elements, source)
         return

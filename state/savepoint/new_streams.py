@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from ...compat.description import StateDescription, StateKind
 from ...serializers.errors import DeclarationError, IncompatibleState
 from ...serializers.views import DataOutputView
 from ..formats.flink.blocks import Block
@@ -23,12 +22,11 @@ from ..publication.publish import stream_name
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from ...compat.description import StateDescription
     from ...compat.targets import Target
     from ..formats.flink.handles import KeyedHandle
     from ..job import Job, Operator
     from ..publication.commit import Commit
-
-_MODES = {StateKind.SPLIT_LIST: "SPLIT_DISTRIBUTE", StateKind.UNION_LIST: "UNION"}
 
 
 def refuse_unstable_key(operator: Operator) -> None:
@@ -78,7 +76,7 @@ def keyed_header(operator: Operator) -> KeyedStreamHeader | None:
 def _keyed_info(state: StateDescription) -> StateMetaInfo:
     if state.namespace is None:  # not a state descriptor's: a queue of timers
         return timer_state(state.name, state.value.snapshot)
-    return keyed_state(state.name, state.kind.name, state.namespace.snapshot, state.value.snapshot)
+    return keyed_state(state.name, state.kind.row.flink, state.namespace.snapshot, state.value.snapshot)
 
 
 def new_operator(
@@ -172,7 +170,7 @@ def put_operator_state(
 def operator_info(state: StateDescription) -> StateMetaInfo:
     """Return the description of an operator state for a header."""
     if state.key is None:
-        return list_state(state.name, _MODES[state.kind], state.value.snapshot)
+        return list_state(state.name, state.kind.row.flink, state.value.snapshot)
     return broadcast_state(state.name, state.key.snapshot, state.value.snapshot)
 
 

@@ -229,7 +229,7 @@ class QuarantinedValue:
             decoder = types.decoder
             key_bytes, namespace, _ = decoder.place(self.key_bytes)
             found = [decoder.read_value(decoder.place(name)[2], data) for name, data in self.entries()]
-            value = dict(found) if types.kind is StateKind.MAP else found[0]
+            value = dict(found) if types.kind.has_user_keys else found[0]
             return Entry(*decoder.read_key(key_bytes, namespace), value)
 
     def entries(self) -> Iterator[tuple[bytes, bytes]]:
@@ -238,7 +238,7 @@ class QuarantinedValue:
         Raises:
             CorruptSavepoint: The bytes are damaged.
         """
-        is_whole_map = self.stored is not None and self.stored.kind is StateKind.MAP and self.kind != StateKind.MAP
+        is_whole_map = self.stored is not None and self.stored.kind.has_user_keys and self.kind != StateKind.MAP
         if not is_whole_map:
             yield self.key_bytes, self.value_bytes
             return

@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from ...compat.description import StateKind
 from ...serializers.errors import OldReaderUnavailable, ValueNotConvertible, located
 from ...serializers.source import StoredNulls
 from ..formats.flink.entries import EntryDecoder
@@ -41,7 +40,7 @@ def look_for_nulls(savepoint: Savepoint, *, entries: int = LOOKED_AT, size_bytes
     """
     nulls = StoredNulls()
     for operator in savepoint.operators:
-        values = (state for state in operator.states if state.kind.is_keyed and state.kind is not StateKind.TIMERS)
+        values = (state for state in operator.states if state.kind.has_values)
         left = {state.name: entries for state in values if not state.unsupported}
         with located(savepoint=savepoint.place, operator=operator.title):
             _look_through(operator, nulls, left, size_bytes)
@@ -87,7 +86,7 @@ def _look_at(
             # Some values turn out to be unreadable only when they are read; then the entries before them must do.
             del left[name]
             return
-        nulls.look(dict([value]) if decoder.kind is StateKind.MAP else value, snapshot)
+        nulls.look(dict([value]) if decoder.kind.has_user_keys else value, snapshot)
         left[name] -= 1
     if not left[name]:
         del left[name]

@@ -207,11 +207,11 @@ def _why_not(operator: OperatorDifference, state: StateDifference) -> str:
 
 def _has_equal_keys(one: StateDescription, other: StateDescription) -> bool:
     """Whether an entry is found by its key on both sides, so that values of different types stand beside each other."""
-    if one.kind is not other.kind or not one.kind.is_keyed or one.kind is StateKind.TIMERS:
+    if one.kind is not other.kind or not one.kind.has_values:
         return False
     if one.namespace is None or other.namespace is None or one.namespace.snapshot != other.namespace.snapshot:
         return False
-    if one.kind is not StateKind.MAP:
+    if not one.kind.has_user_keys:
         return True
     keys = [next(iter(without_ttl_awareness(side.value.snapshot).children())) for side in (one, other)]
     return bool(keys[0] == keys[1])
@@ -414,12 +414,12 @@ class _KeyedSide:
         def read(key: bytes, value: bytes) -> Any:
             place, namespace, user_key = decoder.place(key)
             parts = [part for part in decoder.read_key(place, namespace) if part is not None]
-            if kind is StateKind.MAP:
+            if kind.has_user_keys:
                 parts.append(decode(decoder.value.key, user_key))  # type: ignore[attr-defined]  # of a map
-            if not value and kind is not StateKind.LIST:
+            if not value and not kind.has_elements:
                 return parts, None, None
             found = decoder.read_value(user_key, value)
-            if kind is StateKind.MAP:
+            if kind.has_user_keys:
                 return parts, found[1], lambda: tag({found[0]: found[1]})
             return parts, found, lambda: tag(found)
 

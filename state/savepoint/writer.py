@@ -130,7 +130,7 @@ class SavepointWriter:
                         require_registered(part.snapshot, f"the state {state.name!r}")
             draft = _OperatorDraft(
                 operator,
-                {s.name: s for s in description.states if s.kind.is_keyed and s.kind is not StateKind.TIMERS},
+                {s.name: s for s in description.states if s.kind.has_values},
                 {state.name: state for state in description.states if not state.kind.is_keyed},
             )
             self._drafts[operator.id] = draft

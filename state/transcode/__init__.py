@@ -1,7 +1,7 @@
 """Transcoding of blocks of old entries to blocks of new entries: the framing, the executors, and the factory."""
 
 from .factory import make_element_transcoder, make_transcoder
-from .framing import EntryFraming, ValueFraming, entry_framing, value_framing
+from .framing import EntryFraming, entry_framing
 from .transcoder import ElementTranscoder, Transcoded, Transcoder
 
 __all__ = [
@@ -9,9 +9,7 @@ __all__ = [
     "EntryFraming",
     "Transcoded",
     "Transcoder",
-    "ValueFraming",
     "entry_framing",
     "make_element_transcoder",
     "make_transcoder",
-    "value_framing",
 ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from ...compat.description import ValueFraming
 from ...serializers.rewrite import (
     ByteRewrite,
     Constant,
@@ -23,7 +24,6 @@ from ...serializers.rewrite import (
     VarCounted,
 )
 from . import ops
-from .framing import ValueFraming
 from .parsing import Column, Parsing, repeats
 from .pieces import Again, Choice, Copied, Made, Place, Wider, joined
 from .program import Label, Program, registers_read

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...compat.description import StateKind
+from ...compat.description import StateKind, ValueFraming
 from ...compat.key_hashes import is_checked
 from ...serializers.flink.namespaces import GlobalWindowSerializer, TimeWindowSerializer, VoidNamespaceSerializer
 from ...serializers.rewrite import Counted, Fixed, Literal, Sequence, Sized, rewrite_of
@@ -19,7 +19,6 @@ from ..entry_keys import is_ambiguous
 from .block_transcoder import entry_end, make_executor
 from .choice import ExecutorName, load_machine_code
 from .compiler import compile_check
-from .framing import ValueFraming, value_framing
 from .interpreter import DONE, FULL, ODD
 from .key_shapes import (
     AHEAD,
@@ -102,12 +101,12 @@ def make_entry_check(types: CheckedTypes, *, groups: int, prefix_bytes: int, wit
     """
     kind = types.kind
     shape_parts, is_told = _shape_parts(types)
-    has_user_key = kind is StateKind.MAP
+    has_user_key = kind.has_user_keys
     value, value_is_told = _value_rewrite(types) if with_values else (None, True)
     value_size = -1
     if kind is StateKind.TIMERS:
         value_size = 0
-    elif value is not None and value_framing(kind) is ValueFraming.WHOLE and plain_size(value):
+    elif value is not None and kind.row.framing is ValueFraming.WHOLE and plain_size(value):
         value_size, value = plain_size(value), None
     key = _key_rewrite(types, prefix_bytes) if has_user_key or not is_told else None
     is_hashed = types.key is not None and is_checked(types.key.snapshot_configuration())
@@ -117,7 +116,9 @@ def make_entry_check(types: CheckedTypes, *, groups: int, prefix_bytes: int, wit
         has_rest=has_user_key or not is_told,
         value_size=value_size,
     )
-    program = None if value is None and key is None else compile_check(value, value_framing(kind), key=key)
+    program = (
+        None if value is None and key is None else compile_check(value, kind.row.framing or ValueFraming.WHOLE, key=key)
+    )
     return EntryCheck(shape, program, value_is_told and (key is not None or not shape.has_rest))
 
 
@@ -137,11 +138,9 @@ def element_check(value: TypeSerializer[Any], key: TypeSerializer[Any] | None = 
 
 def _value_rewrite(types: CheckedTypes) -> tuple[ByteRewrite | None, bool]:
     """Return the byte rewrite of a value, an element, or a map's value; and whether it covers the whole value."""
-    whole: Any = types.value
-    if types.kind is StateKind.TIMERS:
+    if not types.kind.has_values:
         return None, True
-    piece = {StateKind.LIST: "element", StateKind.MAP: "value"}.get(types.kind)
-    value = whole if piece is None else getattr(whole, piece, None)
+    value = types.kind.item_of(types.value)
     rewrite = None if value is None else rewrite_of(value, None, value)
     return rewrite, rewrite is not None
 
@@ -189,7 +188,7 @@ def _key_rewrite(types: CheckedTypes, prefix_bytes: int) -> ByteRewrite | None:
     key, namespace, whole = types.key, types.namespace, types.value
     if key is None or namespace is None:
         return None
-    is_timer, is_map = types.kind is StateKind.TIMERS, types.kind is StateKind.MAP
+    is_timer, is_map = types.kind is StateKind.TIMERS, types.kind.has_user_keys
     has_sizes = is_ambiguous(types.kind, key, namespace)
     both = (_rewrite(key), _rewrite(namespace))
     parts: list[ByteRewrite | None] = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...compat.description import StateKind
+from ...compat.description import StateKind, ValueFraming
 from ...compat.plan import StateAction
 from ...serializers.containers.rewrites import stripped_rewrite
 from ...serializers.containers.wrappers import OptionalSerializer
@@ -14,7 +14,6 @@ from .block_transcoder import BlockTranscoder
 from .choice import ExecutorName
 from .compiler import compile_value
 from .elements import BroadcastMaps, ElementBlocks, ListElements
-from .framing import ValueFraming, value_framing
 from .kind_changes import KindTranscoder
 from .objects import ObjectTranscoder
 from .parsing import stays
@@ -33,7 +32,7 @@ def program_of(plan: StatePlan, entry: EntryFraming) -> Program | None:
 
     Objects are needed if user code is involved, or a serializer has no byte rewrite.
     """
-    recoding, framing, key = plan.value, value_framing(plan.kind), None
+    recoding, framing, key = plan.value, plan.kind.row.framing or ValueFraming.WHOLE, None
     if plan.transform is not None:
         return None
     if plan.user_key is not None:

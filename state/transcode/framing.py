@@ -10,14 +10,13 @@ Source: format notes 5.3 and 5.4.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...compat.description import StateKind
+from ...compat.description import ValueFraming
 from ...serializers.containers.pieces import encode_each, unique
 from ...serializers.containers.wrappers import OptionalSerializer
 from ...serializers.errors import ValueNotConvertible, shown
@@ -31,22 +30,10 @@ from ..entry_keys import EntryKeyFormat, shown_key
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ...compat.description import StateKind
     from ...serializers.serializer import TypeSerializer
 SEPARATOR = b"\x2c"
 """The byte between the elements of a list state."""
-
-
-class ValueFraming(enum.StrEnum):
-    """What the value bytes of an entry hold."""
-
-    WHOLE = "whole"
-    SEPARATED = "separated"
-    NULLABLE = "nullable"
-
-
-def value_framing(kind: StateKind) -> ValueFraming:
-    """Return the value framing of a kind of keyed state."""
-    return {StateKind.LIST: ValueFraming.SEPARATED, StateKind.MAP: ValueFraming.NULLABLE}.get(kind, ValueFraming.WHOLE)
 
 
 @attrs.frozen
@@ -79,7 +66,10 @@ def entry_framing(
     """
     keys = EntryKeyFormat.of(kind, key, namespace, max_parallelism)
     return EntryFraming(
-        keys, value_framing(kind), _parts(keys, key, namespace), partial(shown_key, key, start=keys.key_start)
+        keys,
+        kind.row.framing or ValueFraming.WHOLE,
+        _parts(keys, key, namespace),
+        partial(shown_key, key, start=keys.key_start),
     )
 
 
@@ -117,12 +107,12 @@ def entry_values(kind: StateKind, serializer: TypeSerializer[Any], value: Any) -
 def _entry_values(kind: StateKind, serializer: Any, value: Any) -> list[tuple[bytes, bytes]]:
     if value is None:
         return []
-    if kind is StateKind.LIST:
+    if kind.has_elements:
         if not isinstance(value, Iterable) or isinstance(value, str | bytes | Mapping):
             raise ValueNotConvertible(f"{shown(value)} is not a list of elements")
         parts = encode_each(serializer.element, value, "[]")
         return [(b"", SEPARATOR.join(parts))] if parts else []
-    if kind is StateKind.MAP:
+    if kind.has_user_keys:
         if not isinstance(value, Mapping):
             raise ValueNotConvertible(f"{shown(value)} is not a map")
         names = encode_each(serializer.key, value, "<key>")

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...compat.description import StateKind
 from ...serializers.containers.pieces import unique
 from ...serializers.errors import (
     CorruptSavepoint,
@@ -50,7 +49,7 @@ class KindTranscoder:
 
     @property
     def needs_whole_run(self) -> bool:
-        return self._transform.old_kind is StateKind.MAP
+        return self._transform.old_kind.has_user_keys
 
     @property
     def _transform(self) -> Transformation:
@@ -83,7 +82,7 @@ class KindTranscoder:
     def _by_key(self, block: bytes | memoryview) -> dict[bytes, Entries]:
         """Return the entries of each key, by the entry key without the user key."""
         gathered: dict[bytes, Entries] = {}
-        is_map = self._transform.old_kind is StateKind.MAP
+        is_map = self._transform.old_kind.has_user_keys
         source = DataInputView(bytes(block))
         while source.remaining():
             key = source.read_fully(source.read_size("bytes of a key"))
@@ -106,7 +105,7 @@ class KindTranscoder:
     def _old(self, entries: Entries) -> Any:
         """Read the value, the list, or the dict of a key."""
         recoding = _recoding(self.plan)
-        if self._transform.old_kind is StateKind.MAP:
+        if self._transform.old_kind.has_user_keys:
             pairs = list(self._pairs(entries))
             unique([name for name, _ in pairs], "user keys of one key are read as", "<key>", _RULE)
             return dict(pairs)
@@ -115,7 +114,7 @@ class KindTranscoder:
         source = DataInputView(entries[0][1])
         try:
             found = [read_old(recoding, source)]
-            if self._transform.old_kind is not StateKind.LIST:
+            if not self._transform.old_kind.has_elements:
                 expect_end(source)
                 return found[0]
             while source.remaining():
@@ -158,7 +157,7 @@ class KindTranscoder:
         if not self.quarantines:
             return None
         value = entries[0][1]
-        if self._transform.old_kind is StateKind.MAP:
+        if self._transform.old_kind.has_user_keys:
             target = DataOutputView()
             for part in (part for pair in entries for part in pair):
                 target.write_int(len(part))

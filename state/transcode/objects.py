@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ...compat.description import ValueFraming
 from ...serializers.containers.ttl import TtlValue
 from ...serializers.errors import (
     CorruptSavepoint,
@@ -22,7 +23,7 @@ from ...serializers.errors import (
 )
 from ...serializers.limits import require_room
 from ...serializers.views import DataInputView, DataOutputView
-from .framing import SEPARATOR, ValueFraming
+from .framing import SEPARATOR
 from .transcoder import BadValue, Transcoded
 
 if TYPE_CHECKING:

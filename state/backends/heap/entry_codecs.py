@@ -157,7 +157,7 @@ class _Keys:
         self._format = EntryKeyFormat.of(kind, backend.key, namespace, backend.max_parallelism)
         self._prefix = prefix_size(backend.max_parallelism)
         self._is_ambiguous = is_ambiguous(kind, backend.key, namespace)
-        self._is_plain = self._namespaces is None and kind not in {StateKind.MAP, StateKind.TIMERS}
+        self._is_plain = self._namespaces is None and kind.has_values and not kind.has_user_keys
 
     def group(self, key_group: int) -> bytes:
         return key_group.to_bytes(self._prefix, "big")
@@ -210,7 +210,7 @@ class StateCodec:
             ValueNotConvertible: A value does not fit its type; the error has the key and the path.
         """
         start, join, values = self._keys.group(key_group), self._keys.joiner(), self._values
-        is_single = self._kind not in {StateKind.LIST, StateKind.MAP}
+        is_single = not self._kind.row.pieces
         target, serialize = DataOutputView(), self._serializer.serialize
         taken = target.taken
         for address, value in held.items():
@@ -239,7 +239,7 @@ class StateCodec:
                     ) from error
 
     def _values(self, value: Any) -> list[tuple[bytes, bytes]]:
-        if self._kind is StateKind.LIST:
+        if self._kind.has_elements:
             return entry_values(self._kind, self._serializer, value)
         found = [(self._user_keys.to_bytes(name), map_value(self._serializer, item)) for name, item in value.items()]
         for _, data in found:
@@ -252,9 +252,9 @@ class StateCodec:
             address, user_key, _ = self._keys.split(key)
             read = read_stored(self._kind, self._serializer, value)
         held = self._table.writable(slot)
-        if self._kind is StateKind.MAP:
+        if self._kind.has_user_keys:
             held.setdefault(address, {})[self._user_keys.stored(user_key)] = read
-        elif self._kind is not StateKind.LIST or read:
+        elif not self._kind.has_elements or read:
             held[address] = read
 
 

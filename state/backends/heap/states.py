@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ....compat.description import StateKind
 from ....serializers.errors import ValueNotConvertible, located
 from ...runtime.states import AggregatingState, ListState, MapState, ReducingState, State, ValueState
 from ...transcode.framing import map_value
@@ -21,6 +20,7 @@ from .tables import Identity, StateTable
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
 
+    from ....compat.description import StateKind
     from ....serializers.serializer import TypeSerializer
     from .tables import CurrentKey
 
@@ -288,11 +288,7 @@ class HeapMapState(HeapState, MapState[Any, Any]):
 
 
 HANDLES: dict[StateKind, type[HeapState]] = {
-    StateKind.VALUE: HeapValueState,
-    StateKind.LIST: HeapListState,
-    StateKind.MAP: HeapMapState,
-    StateKind.REDUCING: HeapReducingState,
-    StateKind.AGGREGATING: HeapAggregatingState,
+    one.kind: one for one in (HeapValueState, HeapListState, HeapMapState, HeapReducingState, HeapAggregatingState)
 }
 """The handle of each kind of state."""
 
@@ -377,10 +373,7 @@ class _CheckedIdentity(Identity):
 
 
 CHECKED_HANDLES: dict[StateKind, type[HeapState]] = {
-    StateKind.VALUE: CheckedValueState,
-    StateKind.LIST: CheckedListState,
-    StateKind.MAP: CheckedMapState,
-    StateKind.REDUCING: CheckedReducingState,
-    StateKind.AGGREGATING: CheckedAggregatingState,
+    one.kind: one
+    for one in (CheckedValueState, CheckedListState, CheckedMapState, CheckedReducingState, CheckedAggregatingState)
 }
 """The handle of each kind of state, whose values are checked."""

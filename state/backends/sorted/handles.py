@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ....compat.description import StateKind
 from ....serializers.errors import ValueNotConvertible, located, shown
 from ....serializers.limits import MAX_VALUE_BYTES, require_room
 from ....serializers.views import DataInputView, DataOutputView
@@ -26,6 +25,7 @@ from .write_cache import prefix_end
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from ....compat.description import StateKind
     from ....serializers.serializer import TypeSerializer
     from ...runtime.descriptors import StateDescriptor
     from ..key_bytes import CurrentKey
@@ -332,10 +332,7 @@ class _MapValue:
 
 
 HANDLES: dict[StateKind, Callable[..., Any]] = {
-    StateKind.VALUE: SortedValueState,
-    StateKind.LIST: SortedListState,
-    StateKind.MAP: SortedMapState,
-    StateKind.REDUCING: SortedReducingState,
-    StateKind.AGGREGATING: SortedAggregatingState,
+    one.kind: one
+    for one in (SortedValueState, SortedListState, SortedMapState, SortedReducingState, SortedAggregatingState)
 }
 """The handle of each kind of state."""

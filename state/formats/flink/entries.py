@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, assert_never
 
 import attrs
 
-from ....compat.description import StateKind
+from ....compat.description import StateKind, ValueFraming
 from ....serializers.errors import (
     CorruptSavepoint,
     StateShiftError,
@@ -108,7 +108,7 @@ class EntryDecoder:
 
     def read_value(self, user_key: bytes, value: bytes) -> Any:
         """Read the value of one entry; for map state a pair of user key and value."""
-        if self.kind is not StateKind.MAP:
+        if not self.kind.has_user_keys:
             return read_stored(self.kind, self.value, value)
         try:
             name = decode(self.value.key, user_key)  # type: ignore[attr-defined]  # of a map
@@ -172,7 +172,7 @@ def grouped(reader: KeyedReader, decoders: dict[int, EntryDecoder]) -> Iterator[
         if address[0] != group:
             yield from _flushed(maps, decoder)
             group = address[0]
-        if decoder.kind is StateKind.MAP:
+        if decoder.kind.has_user_keys:
             try:
                 _gather(maps.setdefault(address[2:], {}), *value)
             except StateShiftError as error:
@@ -221,16 +221,19 @@ def read_stored(kind: StateKind, serializer: Any, value: bytes) -> Any:
         serializer: The serializer of its values; for list and map state that of the whole list or map.
         value: The value bytes.
     """
-    at = {StateKind.LIST: "[]", StateKind.MAP: "{}"}.get(kind, "")
     try:
-        if kind is StateKind.LIST:
-            return list(read_separated(serializer.element, value))
-        if kind is StateKind.MAP:
-            return None if DataInputView(value).read_boolean() else decode(serializer.value, value[1:])
-        return decode(serializer, value)
+        match kind.row.framing:
+            case ValueFraming.SEPARATED:
+                return list(read_separated(serializer.element, value))
+            case ValueFraming.NULLABLE:
+                return None if DataInputView(value).read_boolean() else decode(serializer.value, value[1:])
+            case ValueFraming.WHOLE | None:
+                return decode(serializer, value)
+            case _:
+                assert_never(kind.row.framing)
     except StateShiftError as error:
-        if at:
-            add_step(error, at)
+        if kind.row.pieces:
+            add_step(error, kind.row.pieces[-1][0])
         raise
 
 

@@ -15,11 +15,11 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
 import attrs
 
-from ....compat.description import StateKind
+from ....compat.description import StateKind, ValueFraming
 from ....serializers.errors import CorruptSavepoint, OldReaderUnavailable, located
 from ....serializers.layout import SEPARATOR_BYTES, Fixed, Sequence
 from ....serializers.views import DataInputView
@@ -133,13 +133,19 @@ def _shape(info: StateMetaInfo, key: TypeSerializer[Any], max_parallelism: int) 
         parts = [end_of(child.restore_serializer()) for child in info.value.children()]
         return _Timers(Sequence((Fixed(_TIME_BYTES), *parts)), prefix_size(max_parallelism))
     keys = entry_key_format(info, key, max_parallelism)
-    if kind is StateKind.LIST and hasattr(value, "element"):
-        return _List(keys, end_of(value.element))
-    if kind is StateKind.MAP and hasattr(value, "key") and hasattr(value, "value"):
-        return _Map(keys, end_of(value.key), end_of(value.value))
-    if kind in {StateKind.LIST, StateKind.MAP}:
+    pieces: list[Any] = [getattr(value, name, None) for _, name in kind.row.pieces]
+    if None in pieces:
         raise OldReaderUnavailable(f"the entries of {kind} state are described as {info.value.describe()}")
-    return _Whole(keys, end_of(value))
+    ends = map(end_of, pieces or [value])
+    match kind.row.framing:
+        case ValueFraming.SEPARATED:
+            return _List(keys, *ends)
+        case ValueFraming.NULLABLE:
+            return _Map(keys, *ends)
+        case ValueFraming.WHOLE | None:
+            return _Whole(keys, *ends)
+        case _:
+            assert_never(kind.row.framing)
 
 
 @attrs.frozen

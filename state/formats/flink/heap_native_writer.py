@@ -6,11 +6,11 @@ Source: format notes, section 9.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
 import attrs
 
-from ....compat.description import StateKind
+from ....compat.description import ValueFraming
 from ....serializers.errors import MigrationFailed, located
 from ....serializers.layout import SEPARATOR_BYTES, Fixed
 from ....serializers.views import DataInputView, DataOutputView
@@ -127,14 +127,17 @@ class _Map:
 
 def _form(info: StateMetaInfo, key: TypeSerializer[Any], max_parallelism: int) -> _Form:
     keys, kind = entry_key_format(info, key, max_parallelism), keyed_kind(info)
-    if kind is StateKind.TIMERS:
-        return _Timers(keys)
-    if kind is StateKind.MAP:
-        return _Map(keys)
-    if kind is StateKind.LIST:
-        element: Any = info.value.restore_serializer()
-        return _List(keys, end_of(element.element))
-    return _Whole(keys)
+    match kind.row.framing:
+        case None:
+            return _Timers(keys)
+        case ValueFraming.WHOLE:
+            return _Whole(keys)
+        case ValueFraming.NULLABLE:
+            return _Map(keys)
+        case ValueFraming.SEPARATED:
+            return _List(keys, end_of(kind.item_of(info.value.restore_serializer())))
+        case _:
+            assert_never(kind.row.framing)
 
 
 @attrs.define

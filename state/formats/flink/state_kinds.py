@@ -23,13 +23,7 @@ def info_snapshot(info: StateMetaInfo, role: str) -> TypeSerializerConfigSnapsho
     return snapshot
 
 
-_KEYED_KINDS = {
-    "VALUE": StateKind.VALUE,
-    "LIST": StateKind.LIST,
-    "MAP": StateKind.MAP,
-    "REDUCING": StateKind.REDUCING,
-    "AGGREGATING": StateKind.AGGREGATING,
-}
+_KINDS = {kind.row.flink: kind for kind in StateKind if kind.row.flink}
 
 
 def keyed_kind(info: StateMetaInfo) -> StateKind:
@@ -37,9 +31,12 @@ def keyed_kind(info: StateMetaInfo) -> StateKind:
     if info.kind is MetaInfoKind.PRIORITY_QUEUE:
         return StateKind.TIMERS
     name = info.option(KEYED_STATE_TYPE) or ""
-    if info.kind is MetaInfoKind.KEY_VALUE and name not in _KEYED_KINDS:
+    kind = _KINDS.get(name)
+    if kind is not None and kind.is_keyed:
+        return kind
+    if info.kind is MetaInfoKind.KEY_VALUE:
         raise CorruptSavepoint(f"the state {info.name!r} is of kind {name!r}, which is not known", state=info.name)
-    return _KEYED_KINDS.get(name, StateKind.VALUE)
+    return StateKind.VALUE
 
 
 def entry_key_format(info: StateMetaInfo, key: TypeSerializer[Any], max_parallelism: int) -> EntryKeyFormat:
@@ -50,15 +47,7 @@ def entry_key_format(info: StateMetaInfo, key: TypeSerializer[Any], max_parallel
     return EntryKeyFormat.of(kind, key, namespace.restore_serializer(), max_parallelism)
 
 
-def _operator_kind(info: StateMetaInfo) -> StateKind:
-    return {
-        "SPLIT_DISTRIBUTE": StateKind.SPLIT_LIST,
-        "UNION": StateKind.UNION_LIST,
-        "BROADCAST": StateKind.BROADCAST,
-    }[mode_of(info).name]
-
-
 def state_kind(info: StateMetaInfo) -> StateKind:
     """Return the kind of any state; raises as `keyed_kind`."""
     is_keyed = info.kind not in {MetaInfoKind.OPERATOR, MetaInfoKind.BROADCAST}
-    return keyed_kind(info) if is_keyed else _operator_kind(info)
+    return keyed_kind(info) if is_keyed else _KINDS[mode_of(info).name]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ....compat.description import StateKind
+from ....compat.description import ValueFraming
 from ....serializers.containers.lists import MapSerializer, MapSerializerSnapshot
 from ....serializers.containers.ttl import TtlSerializer, TtlSerializerSnapshot
 from ....serializers.containers.wrappers import without_ttl_awareness
@@ -20,10 +20,9 @@ from ....serializers.flink.opaque import KryoSerializerSnapshot
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ....compat.description import StateKind
     from ....serializers.serializer import TypeSerializer
     from ....serializers.snapshot import TypeSerializerConfigSnapshot
-
-_NOT_FRAMED = {StateKind.LIST, StateKind.BROADCAST, StateKind.TIMERS}
 
 
 def value_reader(kind: StateKind, snapshot: TypeSerializerConfigSnapshot[Any]) -> TypeSerializer[Any]:
@@ -37,11 +36,12 @@ def value_reader(kind: StateKind, snapshot: TypeSerializerConfigSnapshot[Any]) -
         OldReaderUnavailable: No serializer reads the values; the error has the path to the part that cannot be read.
     """
     snapshot = without_ttl_awareness(snapshot)
-    if kind is StateKind.MAP and isinstance(snapshot, MapSerializerSnapshot):
+    if kind.has_user_keys and isinstance(snapshot, MapSerializerSnapshot):
         with step("{}"):
             value = _framed(snapshot.nested[1])
         return MapSerializer(snapshot.restore_nested(0), value, nullable_values=True)
-    return snapshot.restore_serializer() if kind in _NOT_FRAMED | {StateKind.MAP} else _framed(snapshot)
+    is_framed = kind.row.framing is ValueFraming.WHOLE or kind.scope == "operator"
+    return _framed(snapshot) if is_framed else snapshot.restore_serializer()
 
 
 def _framed(snapshot: TypeSerializerConfigSnapshot[Any]) -> TypeSerializer[Any]:

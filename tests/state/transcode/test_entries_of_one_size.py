@@ -11,10 +11,10 @@ pytest.importorskip("numba")
 
 from plain_executor import PlainExecutor
 
+from stateshift.compat.description import ValueFraming
 from stateshift.serializers.rewrite import Constant, Counted, Fixed, Literal, Sequence, Text, ToFloat, Widened
 from stateshift.state.transcode.compiler import compile_value
 from stateshift.state.transcode.frames import add_keys, survey
-from stateshift.state.transcode.framing import ValueFraming
 from stateshift.state.transcode.interpreter import DONE
 from stateshift.state.transcode.memory import copy
 from stateshift.state.transcode.moves import moves_of, rewrite_even

@@ -10,10 +10,10 @@ pytest.importorskip("numba")
 
 from plain_executor import PlainExecutor
 
+from stateshift.compat.description import ValueFraming
 from stateshift.serializers.rewrite import Constant, Fixed, Sequence, Text, Widened
 from stateshift.state.transcode.compiler import compile_value
 from stateshift.state.transcode.frames import add_keys
-from stateshift.state.transcode.framing import ValueFraming
 from stateshift.state.transcode.key_groups import StateTotal, Treatment, make_key_groups_executor
 from stateshift.state.transcode.machine import PADDING
 

@@ -11,9 +11,9 @@ pytest.importorskip("numba")
 import numpy as np
 from plain_executor import PlainExecutor
 
+from stateshift.compat.description import ValueFraming
 from stateshift.serializers.rewrite import Constant, Counted, Fixed, Sequence, Text, ToFloat, Widened
 from stateshift.state.transcode.compiler import compile_value
-from stateshift.state.transcode.framing import ValueFraming
 from stateshift.state.transcode.interpreter import DONE, FULL
 from stateshift.state.transcode.machine import PADDING
 from stateshift.state.transcode.moves import moves_of
