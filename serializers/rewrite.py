@@ -1,10 +1,14 @@
-"""Byte rewrites: how the bytes of new values come from those of old ones, as data.
+"""Byte rewrites: how the bytes of new values come from those of old ones, as data; and layouts: where values end.
 
 For a reader, a conversion and a writer, a family describes what a conversion through objects would do to the bytes:
 bytes that stay, an int that is widened, a constant for a new field. The block transcoder compiles byte rewrites. If a
 value is not what a byte rewrite expects (an unexpected null, a truncated varint, a registered subclass), its entry is
 *odd*: that entry alone goes through objects, and their result or error counts. So a byte rewrite never has to report an
 error.
+
+A serializer describes its bytes by a byte rewrite that only says where a value ends, its `layout`: `copy_bytes` walks
+it to skip a value without making objects. It knows no types: four bytes are `Fixed(4)`, whether they are an int or a
+float. Source: format notes, section 7.
 
 There is no byte rewrite, and the result is None, for user code, pickles, and types that contain themselves.
 """
@@ -15,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from .errors import StateShiftError
+from .errors import CorruptSavepoint, StateShiftError
 from .families import Ability, families
 from .views import DataOutputView
 
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
 
     from .defaults import Default
     from .serializer import TypeDeserializer, TypeSerializer
+    from .views import DataInputView
 
     Conversion = Callable[[Any], Any] | None
     Rewrite = Callable[[Any, TypeDeserializer[Any], Conversion], "ByteRewrite | None"]
@@ -31,12 +36,30 @@ if TYPE_CHECKING:
     RewriteTable = Mapping[type, Rewrite]
     """The table of `Ability.REWRITES`."""
 
+_BIG_INTEGER_OFFSET = 4
 _CONSTANT_FACTORIES = (list, dict, set, frozenset, tuple, str, bytes, int, float, bool)
 
 
 @attrs.frozen
 class ByteRewrite:
-    """Base of the byte rewrites: how one new value comes from one old value."""
+    """Base of the byte rewrites: how one new value comes from one old value.
+
+    As the layout of a type it says where a value ends, whatever becomes of it: it skips values that a rewriting finds
+    odd, too. By itself it is the layout of bytes whose end only their serializer finds.
+    """
+
+    def skip(self, source: DataInputView) -> None:
+        """Move `source` past one value; raises `CorruptSavepoint` where the bytes do not have this layout."""
+        raise CorruptSavepoint("the end of this value cannot be found without its serializer", offset=source.position)
+
+    @property
+    def can_skip(self) -> bool:
+        """Whether the end of a value can be found at all."""
+        return type(self).skip is not ByteRewrite.skip and all(part.can_skip for part in self._within())
+
+    def _within(self) -> tuple[ByteRewrite, ...]:
+        """Return the layouts of the parts."""
+        return ()
 
 
 @attrs.frozen
@@ -44,6 +67,9 @@ class Fixed(ByteRewrite):
     """`size` bytes that stay, whatever they are."""
 
     size: int
+
+    def skip(self, source: DataInputView) -> None:
+        source.skip_bytes(self.size)
 
 
 @attrs.frozen
@@ -83,6 +109,10 @@ class Date(ByteRewrite):
 class Text(ByteRewrite):
     """A Flink string that stays: not null, and every varint as short as possible."""
 
+    def skip(self, source: DataInputView) -> None:
+        for _ in range(max(source.read_varint() - 1, 0)):
+            source.read_varint()
+
 
 @attrs.frozen
 class Blob(ByteRewrite):
@@ -90,10 +120,17 @@ class Blob(ByteRewrite):
 
     item_size: int = 1
 
+    def skip(self, source: DataInputView) -> None:
+        count = source.read_size("items", least_bytes_each=self.item_size)
+        source.skip_bytes(count * self.item_size)
+
 
 @attrs.frozen
 class BigInteger(ByteRewrite):
     """A big integer that stays: not null, and as short as possible."""
+
+    def skip(self, source: DataInputView) -> None:
+        source.skip_bytes(max(source.read_int() - _BIG_INTEGER_OFFSET, 0))
 
 
 @attrs.frozen
@@ -254,6 +291,13 @@ class Sequence(ByteRewrite):
     parts: tuple[ByteRewrite, ...]
     emitted: tuple[int | bytes, ...] | None = None
 
+    def skip(self, source: DataInputView) -> None:
+        for part in self.parts:
+            part.skip(source)
+
+    def _within(self) -> tuple[ByteRewrite, ...]:
+        return self.parts
+
 
 @attrs.frozen
 class Nullable(ByteRewrite):
@@ -274,6 +318,15 @@ class Nullable(ByteRewrite):
     present: bytes = b"\0"
     null: bytes | None = b"\1"
     value_flag: int = 0
+
+    def skip(self, source: DataInputView) -> None:
+        if source.read_boolean() == self.null_flag:
+            source.skip_bytes(self.padding)
+        else:
+            self.value.skip(source)
+
+    def _within(self) -> tuple[ByteRewrite, ...]:
+        return (self.value,)
 
 
 UNSET, SET = -1, -2
@@ -303,6 +356,22 @@ class Masked(ByteRewrite):
         """Whether the new mask is the old one."""
         return self.mask == tuple(range(self.leading + len(self.parts)))
 
+    @classmethod
+    def kept(cls, columns: tuple[Any, ...], leading: int) -> Masked:
+        """Return the layout of columns with a mask, which stay as they are."""
+        return cls(columns, leading, (), tuple(range(leading + len(columns))), tuple(range(len(columns))))
+
+    def skip(self, source: DataInputView) -> None:
+        bits = self.leading + len(self.parts)
+        size = (bits + 7) // 8
+        mask = int.from_bytes(source.read_fully(size), "big") >> size * 8 - bits
+        for place, column in enumerate(self.parts, 1):
+            if not mask >> len(self.parts) - place & 1:
+                column.skip(source)
+
+    def _within(self) -> tuple[ByteRewrite, ...]:
+        return self.parts
+
 
 @attrs.frozen
 class Either(ByteRewrite):
@@ -310,6 +379,12 @@ class Either(ByteRewrite):
 
     left: ByteRewrite
     right: ByteRewrite
+
+    def skip(self, source: DataInputView) -> None:
+        (self.left if source.read_boolean() else self.right).skip(source)
+
+    def _within(self) -> tuple[ByteRewrite, ...]:
+        return self.left, self.right
 
 
 @attrs.frozen
@@ -336,6 +411,19 @@ class Counted(ByteRewrite):
 
     item: ByteRewrite
     key: ByteRewrite | None = None
+
+    def skip(self, source: DataInputView) -> None:
+        for _ in range(source.read_size("items")):
+            self.skip_item(source)
+
+    def skip_item(self, source: DataInputView) -> None:
+        """Move past one item, and the key before it."""
+        if self.key is not None:
+            self.key.skip(source)
+        self.item.skip(source)
+
+    def _within(self) -> tuple[ByteRewrite, ...]:
+        return (self.item,) if self.key is None else (self.key, self.item)
 
 
 @attrs.frozen

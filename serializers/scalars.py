@@ -93,6 +93,11 @@ class ScalarSerializer(TypeSerializer[T]):
     def is_immutable_type(self) -> bool:
         return True
 
+    @property
+    def layout(self) -> rewrite.ByteRewrite:
+        stays = self.row.stays
+        return rewrite.Fixed(self.length) if stays is None or self.length >= 0 else stays
+
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[T]:
         return self.snapshot()
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import attrs
 
-from . import layout
 from .compatibility import CompatibilityResult, Finding, Verdict
 from .families import ANY, families
+from .rewrite import ByteRewrite, Fixed
 from .ways_out import Does, WayOut, by_migration
 
 if TYPE_CHECKING:
@@ -186,9 +186,9 @@ class TypeSerializer(ABC, Generic[T]):
         return self.snapshot_configuration().counterpart()
 
     @property
-    def layout(self) -> layout.Layout:
+    def layout(self) -> ByteRewrite:
         """The layout of a value's bytes. By default fixed where `length` is, else opaque."""
-        return layout.Fixed(self.length) if self.length >= 0 else layout.Opaque()
+        return Fixed(self.length) if self.length >= 0 else ByteRewrite()
 
     def copy_bytes(self, source: DataInputView, target: DataOutputView) -> None:
         """Copy one value's bytes, without objects in between where the layout allows it."""

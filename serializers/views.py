@@ -17,6 +17,9 @@ _SHORT, _UNSIGNED_SHORT = struct.Struct(">h"), struct.Struct(">H")
 _INT, _LONG = struct.Struct(">i"), struct.Struct(">q")
 _FLOAT, _DOUBLE = struct.Struct(">f"), struct.Struct(">d")
 MAX_NAME_BYTES, _SHOWN = 0xFFFF, 40
+_MAX_VARINT_BYTES = 5
+SEPARATOR = b"\x2c"
+"""The byte between the elements of a list state."""
 
 
 def split_surrogates(text: str) -> str:
@@ -144,6 +147,20 @@ class DataInputView:
             self.position = at
             self._take(1)  # raises: the number goes on, and the bytes do not
         raise CorruptSavepoint(f"a number does not fit {bits} bits", offset=start)
+
+    def read_varint(self) -> int:
+        """Read a number of seven bits per byte, low bits first, with the top bit set on all bytes but the last."""
+        value = self.read_unsigned_byte()
+        if value < 0x80:
+            return value
+        value &= 0x7F
+        start = self.position - 1
+        for index in range(1, _MAX_VARINT_BYTES):
+            byte = self.read_unsigned_byte()
+            value |= (byte & 0x7F) << 7 * index
+            if byte < 0x80:
+                return value
+        raise CorruptSavepoint("a variable-length number does not end", offset=start)
 
     def read_boolean(self) -> bool:
         """Read a bool: 0 is false, 1 is true; other bytes, which Java never writes, are an error."""

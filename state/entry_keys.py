@@ -15,7 +15,7 @@ import attrs
 
 from ..compat.description import StateKind
 from ..serializers.errors import CorruptSavepoint, ValueNotConvertible, shown
-from ..serializers.layout import Layout
+from ..serializers.rewrite import ByteRewrite
 from ..serializers.views import DataInputView, DataOutputView
 from .key_groups import prefix_size
 
@@ -61,8 +61,8 @@ class EntryKeyFormat:
     """
 
     prefix: int
-    key: Layout
-    namespace: Layout
+    key: ByteRewrite
+    namespace: ByteRewrite
     is_timer: bool
     has_user_key: bool
     is_ambiguous: bool
@@ -116,7 +116,7 @@ class EntryKeyFormat:
             self._part(view, layout)
         return view.position
 
-    def _part(self, view: DataInputView, layout: Layout) -> bytes:
+    def _part(self, view: DataInputView, layout: ByteRewrite) -> bytes:
         start = view.position
         layout.skip(view)
         part = view.span(start)
@@ -133,7 +133,7 @@ def is_ambiguous(kind: StateKind, key: TypeSerializer[Any], namespace: TypeSeria
 
 
 @attrs.frozen
-class ReadBy(Layout):
+class ReadBy(ByteRewrite):
     """A layout that only a reader knows: a value is skipped by reading it."""
 
     reader: TypeDeserializer[Any]
@@ -142,7 +142,7 @@ class ReadBy(Layout):
         self.reader.deserialize(source)
 
 
-def end_of(serializer: TypeSerializer[Any]) -> Layout:
+def end_of(serializer: TypeSerializer[Any]) -> ByteRewrite:
     """Return the layout of a serializer, or one that reads values if only the serializer knows where they end."""
     return serializer.layout if serializer.layout.can_skip else ReadBy(serializer)
 

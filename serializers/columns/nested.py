@@ -20,7 +20,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from ..layout import SEPARATOR_BYTES
+from ..views import SEPARATOR
 from .bytes_at import PADDING, TEXT, bitmap, matrix_at, none, number_array, numbers_at
 from .codec import ColumnCodec, Decoded, EncodedColumn, join_pieces, nulls_of, spread_bytes, together
 from .scalars import BooleanCodec, NumberCodec, StringCodec
@@ -301,10 +301,10 @@ def separated(item: ColumnCodec, cells: Cells) -> Items:
     odd = none(len(cells))
     if item.size < 0:
         return _in_step(item, cells, odd, None)
-    stride = item.size + SEPARATOR_BYTES
+    stride = item.size + len(SEPARATOR)
     sizes = cells.limits - cells.starts
-    counts = (sizes + SEPARATOR_BYTES) // stride * (sizes > 0)
-    odd |= (sizes > 0) & ((sizes + SEPARATOR_BYTES) % stride != 0)
+    counts = (sizes + len(SEPARATOR)) // stride * (sizes > 0)
+    odd |= (sizes > 0) & ((sizes + len(SEPARATOR)) % stride != 0)
     counts[odd] = 0
     found = _of_one_size(item, cells, counts, odd, stride)
     return attrs.evolve(found, ends=np.where(found.odd, found.ends, cells.limits))
@@ -364,7 +364,7 @@ def _rows_of_steps(cells: Cells, ends: Places, odd: Flags, counts: Places | None
     while len(rows):
         yield rows
         rows = rows[(ends[rows] < cells.limits[rows]) & ~odd[rows]]
-        ends[rows] += SEPARATOR_BYTES
+        ends[rows] += len(SEPARATOR)
         cut = ends[rows] >= cells.limits[rows]
         odd[rows[cut]] = True
         rows = rows[~cut]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import attrs
 
-from .. import layout, rewrite
+from .. import rewrite
 from ..compatibility import CompatibilityResult, Finding, Verdict, compose
 from ..errors import CorruptSavepoint, DeclarationError, StateShiftError, ValueNotConvertible, add_step, shown
 from ..primitives.numeric import (
@@ -80,10 +80,6 @@ class BytesSerializer(ScalarSerializer[bytes]):
     def deserialize(self, source: DataInputView) -> bytes:
         return source.read_fully(source.read_size("bytes"))
 
-    @property
-    def layout(self) -> layout.Layout:
-        return layout.Prefixed(1)
-
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[bytes]:
         if isinstance(snapshot, BytePrimitiveArraySerializerSnapshot):
             return CompatibilityResult.compatible()
@@ -136,8 +132,8 @@ class PrimitiveArraySerializer(TypeSerializer[list[Any]]):
         return ARRAYS[type(self.element)].element.row.form
 
     @property
-    def layout(self) -> layout.Layout:
-        return layout.Prefixed(self.element.length)
+    def layout(self) -> rewrite.ByteRewrite:
+        return rewrite.Blob(self.element.length)
 
     def serialize(self, value: list[Any], target: DataOutputView) -> None:
         if not isinstance(value, list | tuple | array.array):

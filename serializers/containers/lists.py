@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import attrs
 
-from .. import layout
+from .. import rewrite
 from ..compatibility import Child, CompatibilityResult, Finding, Flag, Verdict, compose
 from ..errors import StateShiftError, ValueNotConvertible, add_step, shown
 from ..registry import register_snapshot
@@ -91,8 +91,8 @@ class MapSerializer(TypeSerializer[Mapping[K, V]]):
     nullable_values: bool = attrs.field(default=False, kw_only=True, metadata=NULLS_DECLARED)
 
     @property
-    def layout(self) -> layout.Layout:
-        return layout.Counted(layout.Sequence((self.key.layout, layout.Nullable(self.value.layout))))
+    def layout(self) -> rewrite.ByteRewrite:
+        return rewrite.Counted(rewrite.Nullable(self.value.layout), self.key.layout)
 
     def serialize(self, value: Mapping[K, V], target: DataOutputView) -> None:
         if not isinstance(value, Mapping):
@@ -216,8 +216,8 @@ class ListSerializer(TypeSerializer[list[E]]):
     element: TypeSerializer[E]
 
     @property
-    def layout(self) -> layout.Layout:
-        return layout.Counted(self.element.layout)
+    def layout(self) -> rewrite.ByteRewrite:
+        return rewrite.Counted(self.element.layout)
 
     def serialize(self, value: list[E], target: DataOutputView) -> None:
         if not isinstance(value, list | tuple):
@@ -288,8 +288,8 @@ class SetSerializer(TypeSerializer[AbstractSet[E]]):
     frozen: bool = attrs.field(default=False, eq=False, kw_only=True)
 
     @property
-    def layout(self) -> layout.Layout:
-        return layout.Counted(layout.Nullable(self.element.layout))
+    def layout(self) -> rewrite.ByteRewrite:
+        return rewrite.Counted(rewrite.Nullable(self.element.layout))
 
     def serialize(self, value: AbstractSet[E], target: DataOutputView) -> None:
         if not isinstance(value, AbstractSet):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import attrs
 
-from .. import layout
+from .. import rewrite
 from ..compatibility import CompatibilityResult, Finding, Verdict, compose
 from ..errors import StateShiftError, ValueNotConvertible, add_step, shown
 from ..primitives.text import StringSerializer, StringSerializerSnapshot
@@ -75,8 +75,8 @@ class StringArraySerializer(TypeSerializer[list[str | None]]):
         return StringSerializer(allow_null=self.nullable_elements)
 
     @property
-    def layout(self) -> layout.Layout:
-        return layout.Counted(layout.String())
+    def layout(self) -> rewrite.ByteRewrite:
+        return rewrite.Counted(rewrite.Text())
 
     def serialize(self, value: list[str | None], target: DataOutputView) -> None:
         items, element = _items(value), self.element
@@ -135,8 +135,8 @@ class GenericArraySerializer(TypeSerializer[list[E | None]]):
             object.__setattr__(self, "component_class", java_class_of(self.element.snapshot_configuration()))
 
     @property
-    def layout(self) -> layout.Layout:
-        return layout.Counted(layout.Nullable(self.element.layout, null_flag=False))
+    def layout(self) -> rewrite.ByteRewrite:
+        return rewrite.Counted(rewrite.Nullable(self.element.layout, null_flag=0))
 
     def serialize(self, value: list[E | None], target: DataOutputView) -> None:
         items = _items(value)

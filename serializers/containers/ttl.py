@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 import attrs
 
-from .. import layout
+from .. import rewrite
 from ..compatibility import Child, CompatibilityResult, Finding, Verdict, compose
 from ..errors import CorruptSavepoint, DeclarationError, ValueNotConvertible, shown
 from ..primitives.numeric import LongSerializerSnapshot
@@ -150,8 +150,8 @@ class TtlSerializer(TypeSerializer[TtlValue[T]]):
         return self.value.is_immutable_type
 
     @property
-    def layout(self) -> layout.Layout:
-        return layout.Sequence((layout.Fixed(8), self.value.layout))
+    def layout(self) -> rewrite.ByteRewrite:
+        return rewrite.Sequence((rewrite.Fixed(8), self.value.layout))
 
     def serialize(self, value: TtlValue[T], target: DataOutputView) -> None:
         if not isinstance(value, TtlValue):

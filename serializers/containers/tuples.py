@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import attrs
 
-from .. import layout
+from .. import rewrite
 from ..compatibility import Child, CompatibilityResult, Finding, Verdict, compose
 from ..errors import CorruptSavepoint, DeclarationError, StateShiftError, ValueNotConvertible, add_step, shown
 from ..registry import register_snapshot
@@ -93,10 +93,10 @@ class TupleSerializer(TypeSerializer[tuple[Any, ...]]):
         return all(field.is_immutable_type for field in self.fields)
 
     @property
-    def layout(self) -> layout.Layout:
+    def layout(self) -> rewrite.ByteRewrite:
         if not self.fields:
-            return layout.Fixed(1)
-        return layout.Sequence(tuple(field.layout for field in self.fields))
+            return rewrite.Fixed(1)
+        return rewrite.Sequence(tuple(field.layout for field in self.fields))
 
     def serialize(self, value: tuple[Any, ...], target: DataOutputView) -> None:
         if not isinstance(value, tuple | list) or len(value) != len(self.fields):
@@ -257,8 +257,8 @@ class EitherSerializer(TypeSerializer[Either[Any, Any]]):
     right: TypeSerializer[Any]
 
     @property
-    def layout(self) -> layout.Layout:
-        return layout.Either(self.left.layout, self.right.layout)
+    def layout(self) -> rewrite.ByteRewrite:
+        return rewrite.Either(self.left.layout, self.right.layout)
 
     def serialize(self, value: Either[Any, Any], target: DataOutputView) -> None:
         if not isinstance(value, Left | Right):

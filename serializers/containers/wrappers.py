@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import attrs
 
-from .. import layout
+from .. import rewrite
 from ..compatibility import Child, CompatibilityResult, Finding, Verdict, compose
 from ..errors import CorruptSavepoint, DeclarationError, OldReaderUnavailable, StateShiftError, add_step
 from ..registry import register_snapshot
@@ -209,8 +209,8 @@ class OptionalSerializer(TypeSerializer[T | None]):
         return self.value.is_immutable_type
 
     @property
-    def layout(self) -> layout.Layout:
-        return layout.Nullable(self.value.layout, self.padding)
+    def layout(self) -> rewrite.ByteRewrite:
+        return rewrite.Nullable(self.value.layout, self.padding)
 
     def serialize(self, value: T | None, target: DataOutputView) -> None:
         if value is None:

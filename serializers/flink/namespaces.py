@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import attrs
 
-from .. import layout
+from .. import rewrite
 from ..compatibility import Child, CompatibilityResult, compose
 from ..errors import CorruptSavepoint, StateShiftError, ValueNotConvertible, add_step, shown
 from ..registry import register_snapshot
@@ -144,8 +144,8 @@ class VoidNamespaceSerializer(NamespaceSerializer[VoidNamespace]):
     size = 0
 
     @property
-    def layout(self) -> layout.Layout:
-        return layout.Fixed(1)
+    def layout(self) -> rewrite.ByteRewrite:
+        return rewrite.Fixed(1)
 
     def serialize(self, value: VoidNamespace, target: DataOutputView) -> None:
         if not isinstance(value, VoidNamespace):
@@ -295,8 +295,8 @@ class TimerSerializer(TypeSerializer[Timer[K, N]]):
         return -1 if min(parts) < 0 else 8 + sum(parts)
 
     @property
-    def layout(self) -> layout.Layout:
-        return layout.Sequence((layout.Fixed(8), self.key.layout, self.namespace.layout))
+    def layout(self) -> rewrite.ByteRewrite:
+        return rewrite.Sequence((rewrite.Fixed(8), self.key.layout, self.namespace.layout))
 
     def serialize(self, value: Timer[K, N], target: DataOutputView) -> None:
         if not isinstance(value, Timer):

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import attrs
 import cloudpickle
 
-from .. import layout
+from .. import rewrite
 from ..errors import CorruptSavepoint, DeclarationError, StateShiftError, ValueNotConvertible, cause_text, shown
 from ..registry import register_snapshot
 from ..serializer import TypeSerializer
@@ -140,8 +140,8 @@ class UnopenedPickleSerializer(TypeSerializer[PickledValue]):
     stored: PickledSnapshot
 
     @property
-    def layout(self) -> layout.Layout:
-        return layout.Prefixed()
+    def layout(self) -> rewrite.ByteRewrite:
+        return rewrite.Blob()
 
     @property
     def fingerprint(self) -> Fingerprint:
@@ -234,8 +234,8 @@ class PickleSerializer(TypeSerializer[T]):
         return False
 
     @property
-    def layout(self) -> layout.Layout:
-        return layout.Prefixed()
+    def layout(self) -> rewrite.ByteRewrite:
+        return rewrite.Blob()
 
     @property
     def fingerprint(self) -> Fingerprint:

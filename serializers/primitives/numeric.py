@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import attrs
 
-from .. import layout, rewrite
+from .. import rewrite
 from ..compatibility import CompatibilityResult, Finding, Flag, Verdict
 from ..errors import CorruptSavepoint, ValueNotConvertible, shown
 from ..scalars import Scalar, ScalarSerializer, ScalarSnapshot, snapshot_of
@@ -211,10 +211,6 @@ class BigIntSerializer(NumberSerializer[int]):
             raise ValueNotConvertible("a null is stored where an integer is declared")
         return value  # type: ignore[return-value]  # None only with allow_null
 
-    @property
-    def layout(self) -> layout.Layout:
-        return layout.BigInteger()
-
 
 class BooleanSerializer(ScalarSerializer[bool]):
     """Flink's Boolean: one byte, 0 or 1."""
@@ -274,7 +270,19 @@ class BigIntSerializerSnapshot(NumberSnapshot[int]):
     """Snapshot of `BigIntSerializer`."""
 
 
-_STAYS = rewrite.Sequence((rewrite.BigInteger(), rewrite.Fixed(4)))
+@attrs.frozen
+class _Decimal(rewrite.Sequence):
+    """The unscaled value as a big integer, and an i32 scale; a null has none, and is odd."""
+
+    def skip(self, source: DataInputView) -> None:
+        if source.peek(4) == b"\0\0\0\0":
+            source.skip_bytes(4)
+        else:
+            super().skip(source)
+
+
+_DECIMAL = _Decimal((rewrite.BigInteger(), rewrite.Fixed(4)))
+
 _BITS_AT_ONCE = 1 << 13
 _SCALES = range(-(2**31), 2**31)
 _EXACT = decimal.Context(
@@ -336,7 +344,14 @@ class DecimalSerializer(ScalarSerializer[decimal.Decimal]):
         allow_null: Whether None is read and written, in the format's null form; otherwise None is an error.
     """
 
-    row = Scalar("decimal", "BigDec", "java.math.BigDecimal", "", "Decimal", stays=_STAYS)
+    row = Scalar(
+        "decimal",
+        "BigDec",
+        "java.math.BigDecimal",
+        "",
+        "Decimal",
+        stays=_Decimal((rewrite.BigInteger(), rewrite.Fixed(4))),
+    )
     restored: ClassVar[dict[str, bool]] = {"allow_null": True}
 
     allow_null: bool = attrs.field(default=False, eq=False)
@@ -358,10 +373,6 @@ class DecimalSerializer(ScalarSerializer[decimal.Decimal]):
         if not self.allow_null:
             raise ValueNotConvertible("a null is stored where a decimal is declared")
         return None  # type: ignore[return-value]  # only with allow_null
-
-    @property
-    def layout(self) -> layout.Layout:
-        return layout.BigDecimal()
 
 
 @snapshot_of(DecimalSerializer)

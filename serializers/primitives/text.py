@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
-from .. import layout, rewrite
+from .. import rewrite
 from ..compatibility import CompatibilityResult, Finding, Flag, Verdict
 from ..errors import CorruptSavepoint, ValueNotConvertible, shown
-from ..layout import read_varint
 from ..scalars import Scalar, ScalarSerializer, ScalarSnapshot, snapshot_of
 from ..serializer import CONVERTER, KEEP_OLD_TYPE, converter_that, unrelated
 from ..ways_out import by_migration
@@ -69,7 +68,7 @@ def write_string(value: str | None, target: DataOutputView) -> None:
 def read_string(source: DataInputView) -> str | None:
     """Read a string; None is the null form."""
     start = source.position
-    size = read_varint(source)
+    size = source.read_varint()
     if size <= 1:
         return None if size == 0 else ""
     count = size - 1
@@ -152,10 +151,6 @@ class StringSerializer(ScalarSerializer[str]):
         if value is None and not self.allow_null:
             raise ValueNotConvertible("a null is stored where a string is declared")
         return value  # type: ignore[return-value]  # None only with allow_null
-
-    @property
-    def layout(self) -> layout.Layout:
-        return layout.String()
 
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[str]:
         if isinstance(snapshot, StringSerializerSnapshot):

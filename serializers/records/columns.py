@@ -15,12 +15,11 @@ from ..columns.bytes_at import spread
 from ..columns.codec import ColumnCodec, Decoded, EncodedColumn, names_of, nulls_of, taken, together, told_at, wrong
 from ..columns.nested import OptionalCodec, Part, behind_flag, decode_parts, struct_array, struct_of
 from ..columns.scalars import TextCodec
-from ..layout import NULL_RECORD, PLAIN_RECORD
 from ..views import DataOutputView
 from .classes import Record
 from .pojo import PojoSerializer
 from .recursive import RecordReference
-from .serializers import DescribedRecordSerializer, RecordSerializer
+from .serializers import NULL_RECORD, PLAIN_RECORD, DescribedRecordSerializer, RecordSerializer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

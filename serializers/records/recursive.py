@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 import attrs
 
-from .. import layout
+from .. import rewrite
 from ..errors import CorruptSavepoint, DeclarationError, ValueNotConvertible
 from ..registry import register_snapshot
 from ..serializer import TypeSerializer
@@ -113,8 +113,8 @@ class RecordReference(TypeSerializer[Any]):
     name: str
 
     @property
-    def layout(self) -> layout.Layout:
-        return layout.Opaque()
+    def layout(self) -> rewrite.ByteRewrite:
+        return rewrite.ByteRewrite()
 
     def serialize(self, value: Any, target: DataOutputView) -> None:
         with record_scopes.serializers.following(self.name, deeper=True) as (record, is_open):
@@ -181,8 +181,8 @@ class RecursiveRecordSerializer(RecordSerializer[T]):
         return {record.name: record for record in (self, *self.others)}
 
     @property
-    def layout(self) -> layout.Layout:
-        return layout.Opaque()
+    def layout(self) -> rewrite.ByteRewrite:
+        return rewrite.ByteRewrite()
 
     def serialize(self, value: T, target: DataOutputView) -> None:
         with record_scopes.serializers.entered(self.circle, self._too_deep_to_write):

@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from .. import rewrite
-from ..layout import PLAIN_RECORD
 from ..primitives.numeric import BooleanSerializer, NumberSerializer
 from ..primitives.text import StringSerializer
 from .classes import is_frozen_class
 from .pojo import PojoSerializer
 from .rules import RecordConversion
-from .serializers import DescribedRecordSerializer, RecordSerializer
+from .serializers import PLAIN_RECORD, DescribedRecordSerializer, RecordSerializer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

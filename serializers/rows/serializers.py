@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
-from .. import layout
+from .. import rewrite
 from ..compatibility import Child, CompatibilityResult, Finding, Flag, Verdict, compose
 from ..containers.pieces import keep_null_flag, nulls_untold, outer_result
 from ..errors import CorruptSavepoint, DeclarationError, StateShiftError, ValueNotConvertible, add_step, shown
@@ -114,8 +114,8 @@ class RowSerializer(TypeSerializer["AnyRow"]):
         return _KIND_BITS if self.supports_row_kind else 0
 
     @property
-    def layout(self) -> layout.Layout:
-        return layout.Row(tuple(column.serializer.layout for column in self.columns), self.leading_bits)
+    def layout(self) -> rewrite.ByteRewrite:
+        return rewrite.Masked.kept(tuple(column.serializer.layout for column in self.columns), self.leading_bits)
 
     def step(self, index: int) -> str:
         """Return the path step to a column: `.name`, or `(i)` if it has no name; with `?` if it is optional.

@@ -8,15 +8,13 @@ import attrs
 
 from ...serializers.errors import DeclarationError
 from ...serializers.flink.namespaces import TimerSerializer
-from ...serializers.layout import SEPARATOR_BYTES
 from ...serializers.snapshot import require_registered
-from ...serializers.views import DataInputView
+from ...serializers.views import SEPARATOR, DataInputView
 from ..entry_keys import end_of
 from ..formats.flink.blocks import Block
 from ..formats.flink.meta_info import StateMetaInfo, keyed_state, merged_info, timer_state
 from ..formats.flink.state_kinds import keyed_kind
 from ..timers import TimeDomain, queue_name
-from ..transcode.framing import SEPARATOR
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -159,7 +157,7 @@ class _Elements:
             if not self._expired(_stamp(value, start)):
                 elements.append(source.span(start))
             if source.remaining():
-                source.skip_bytes(SEPARATOR_BYTES)
+                source.skip_bytes(len(SEPARATOR))
         return SEPARATOR.join(elements) if elements else None
 
 

@@ -20,10 +20,9 @@ from ...serializers.columns.codec import nulls_of
 from ...serializers.containers.tuples import TupleSerializer
 from ...serializers.containers.wrappers import OptionalSerializer
 from ...serializers.errors import MigrationFailed, StateShiftError, ValueNotConvertible, located, shown
-from ...serializers.views import DataInputView
+from ...serializers.views import SEPARATOR, DataInputView
 from ..entry_keys import decode, encode
 from ..key_groups import has_checked_hash, has_stable_hash, key_group, key_hasher
-from ..transcode.framing import SEPARATOR
 from .column_values import encode_column, encode_values, python_values
 
 if TYPE_CHECKING:

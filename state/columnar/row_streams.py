@@ -18,6 +18,7 @@ from ...compat.description import StateKind
 from ...serializers.columns.codec import join_pieces, number_bytes, offsets_of, spread_bytes
 from ...serializers.errors import MigrationFailed, ValueNotConvertible, located, shown
 from ...serializers.flink.namespaces import GlobalWindowSerializer, VoidNamespaceSerializer
+from ...serializers.views import SEPARATOR
 from ...serializers.ways_out import WayOut
 from ..entry_keys import EntryKeyFormat, decode
 from ..formats.flink.blocks import Block
@@ -27,7 +28,6 @@ from ..key_groups import key_group_range
 from ..publication.publish import stream_name
 from ..publication.sink import StoredBytes, StreamSink
 from ..savepoint.new_streams import keyed_header
-from ..transcode.framing import SEPARATOR
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -22,11 +22,12 @@ from ...serializers.records.classes import Record
 from ...serializers.records.serializers import DescribedRecordSerializer
 from ...serializers.rows.serializers import RowSerializer
 from ...serializers.rows.values import Row
+from ...serializers.views import SEPARATOR
 from ..entry_keys import encode
 from ..formats.flink.blocks import Block
 from ..formats.flink.entries import read_stored
 from ..formats.flink.value_readers import value_reader
-from ..transcode.framing import SEPARATOR, map_value
+from ..transcode.framing import map_value
 
 if TYPE_CHECKING:
     import decimal

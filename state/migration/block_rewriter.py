@@ -26,14 +26,14 @@ from ...serializers.errors import (
     shown,
 )
 from ...serializers.pickled.unpickling import trusting
-from ...serializers.views import DataInputView, DataOutputView
+from ...serializers.views import SEPARATOR, DataInputView, DataOutputView
 from ..formats.flink.blocks import Block, join_pieces
 from ..formats.flink.meta_info import NAMESPACE_SERIALIZER, StateMetaInfo
 from ..formats.flink.state_kinds import info_snapshot, keyed_kind, state_kind
 from ..publication.lineage import StateCount
 from ..transcode.factory import make_transcoder
 from ..transcode.frames import Survey, add_keys, survey
-from ..transcode.framing import SEPARATOR, EntryFraming, entry_framing
+from ..transcode.framing import EntryFraming, entry_framing
 from ..transcode.objects import expect_end
 
 if TYPE_CHECKING:

@@ -15,13 +15,12 @@ import attrs
 from ...compat.description import ValueFraming
 from ...compat.plan import StateAction
 from ...serializers.errors import NoSpaceLeft, StateShiftError
-from ...serializers.layout import Counted, Nullable
-from ...serializers.views import DataInputView
+from ...serializers.rewrite import Counted, Nullable
+from ...serializers.views import SEPARATOR, DataInputView
 from ..formats.flink.blocks import Block
 from ..formats.flink.keyed_readers import open_keyed
 from ..transcode.choice import COMPILING_S, ExecutorName, choose_executor, lacks_numba, must_compile
 from ..transcode.factory import program_of
-from ..transcode.framing import SEPARATOR
 from .block_rewriter import BlockRewriter, Tally
 from .engine import Engine, choose_engine, seconds_on_spark
 from .rekey_task import RekeyTask
@@ -291,7 +290,7 @@ def _beginning(value: bytes, plan: StatePlan) -> bytes | None:
     start, count = source.position, 0
     left = source.read_size("items")
     while count < left and source.position < SAMPLE_BYTES:
-        layout.item.skip(source)
+        layout.skip_item(source)
         count += 1
     if source.position > 2 * SAMPLE_BYTES:
         return None

@@ -21,7 +21,7 @@ from ..entry_keys import decode, end_of
 from ..key_groups import prefix_size
 
 if TYPE_CHECKING:
-    from ...serializers.layout import Layout
+    from ...serializers.rewrite import ByteRewrite
     from ...serializers.serializer import TypeSerializer
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
     from ..formats.flink.blocks import Block
@@ -76,7 +76,7 @@ class KeyCutter:
 
     start: int
     size: int
-    layout: Layout
+    layout: ByteRewrite
 
     @classmethod
     def of(cls, kind: StateKind, key: TypeSerializer[Any], max_parallelism: int) -> KeyCutter:

@@ -20,11 +20,9 @@ from ...compat.description import ValueFraming
 from ...serializers.containers.pieces import encode_each, unique
 from ...serializers.containers.wrappers import OptionalSerializer
 from ...serializers.errors import ValueNotConvertible, shown
-from ...serializers.layout import Fixed
 from ...serializers.limits import require_room
-from ...serializers.rewrite import ByteRewrite, Sized, rewrite_of
-from ...serializers.rewrite import Fixed as FixedRewrite
-from ...serializers.views import DataOutputView
+from ...serializers.rewrite import ByteRewrite, Fixed, Sized, rewrite_of
+from ...serializers.views import SEPARATOR, DataOutputView
 from ..entry_keys import EntryKeyFormat, shown_key
 
 if TYPE_CHECKING:
@@ -32,8 +30,6 @@ if TYPE_CHECKING:
 
     from ...compat.description import StateKind
     from ...serializers.serializer import TypeSerializer
-SEPARATOR = b"\x2c"
-"""The byte between the elements of a list state."""
 
 
 @attrs.frozen
@@ -74,10 +70,10 @@ def entry_framing(
 
 
 def _parts(keys: EntryKeyFormat, *serializers: TypeSerializer[Any]) -> tuple[ByteRewrite, ...] | None:
-    parts: list[ByteRewrite] = [FixedRewrite(keys.prefix)]
+    parts: list[ByteRewrite] = [Fixed(keys.prefix)]
     for one in serializers:
         # A fixed number of bytes is skipped without looking at them.
-        part = FixedRewrite(one.layout.size) if isinstance(one.layout, Fixed) else rewrite_of(one, None, one)
+        part = one.layout if isinstance(one.layout, Fixed) else rewrite_of(one, None, one)
         if part is None:
             return None
         parts.append(Sized(part) if keys.is_ambiguous else part)

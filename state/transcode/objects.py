@@ -22,8 +22,7 @@ from ...serializers.errors import (
     shown,
 )
 from ...serializers.limits import require_room
-from ...serializers.views import DataInputView, DataOutputView
-from .framing import SEPARATOR
+from ...serializers.views import SEPARATOR, DataInputView, DataOutputView
 from .transcoder import BadValue, Transcoded
 
 if TYPE_CHECKING:

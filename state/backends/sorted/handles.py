@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from ....serializers.errors import ValueNotConvertible, located, shown
 from ....serializers.limits import MAX_VALUE_BYTES, require_room
-from ....serializers.views import DataInputView, DataOutputView
+from ....serializers.views import SEPARATOR, DataInputView, DataOutputView
 from ...entry_keys import is_ambiguous, length_bytes
 from ...formats.flink.entries import each_separated
 from ...runtime.states import AggregatingState, ListState, MapState, ReducingState, State, ValueState
-from ...transcode.framing import SEPARATOR
 from ...value_copies import handing_out
 from ..key_bytes import VOID_BYTES, codec, decoder, encoder, exact_integers, namespace_bytes
 from .write_cache import prefix_end

@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ....serializers.limits import MAX_VALUE_BYTES, require_room
+from ....serializers.views import SEPARATOR
 from ...formats.flink.database_stream import SortedFamilies
-from ...transcode.framing import SEPARATOR
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -18,8 +18,7 @@ from ....serializers.errors import (
     shown,
 )
 from ....serializers.flink.namespaces import VoidNamespace
-from ....serializers.layout import SEPARATOR_BYTES
-from ....serializers.views import DataInputView
+from ....serializers.views import SEPARATOR, DataInputView
 from ...entry_keys import EntryKeyFormat, decode, shown_key
 from ...key_groups import prefix_size
 from ...progress import count_bytes
@@ -247,7 +246,7 @@ def each_separated(element: TypeSerializer[Any], source: DataInputView) -> Itera
     if source.remaining():
         yield element.deserialize(source)
     while source.remaining():
-        source.skip_bytes(SEPARATOR_BYTES)
+        source.skip_bytes(len(SEPARATOR))
         yield element.deserialize(source)
 
 

@@ -21,8 +21,8 @@ import attrs
 
 from ....compat.description import StateKind, ValueFraming
 from ....serializers.errors import CorruptSavepoint, OldReaderUnavailable, located
-from ....serializers.layout import SEPARATOR_BYTES, Fixed, Sequence
-from ....serializers.views import DataInputView
+from ....serializers.rewrite import Fixed, Sequence
+from ....serializers.views import SEPARATOR, DataInputView
 from ...entry_keys import EntryKey, end_of
 from ...key_groups import prefix_size
 from ...transcode.choice import ExecutorName
@@ -36,7 +36,7 @@ from .state_kinds import entry_key_format, keyed_kind
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from ....serializers.layout import Layout
+    from ....serializers.rewrite import ByteRewrite
     from ....serializers.serializer import TypeSerializer
     from ...entry_keys import EntryKeyFormat
     from .handles import KeyGroupsHandle
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from .meta_info import StateMetaInfo
     from .sources import ByteSource
 
-_SEPARATOR = b"\x2c" * SEPARATOR_BYTES
+_SEPARATOR = b"\x2c" * len(SEPARATOR)
 _NULL, _PRESENT = b"\x01", b"\x00"
 _LEAST_ENTRY_BYTES = 2
 _TIME_BYTES = 8
@@ -64,7 +64,7 @@ class _Shape(Protocol):
 
 @attrs.frozen
 class _Timers:
-    timer: Layout
+    timer: ByteRewrite
     prefix: int
 
     def read(self, source: DataInputView, key_group: int) -> _Items:
@@ -76,7 +76,7 @@ class _Whole:
     """A state with one value for each key and namespace."""
 
     keys: EntryKeyFormat
-    value: Layout
+    value: ByteRewrite
 
     def read(self, source: DataInputView, key_group: int) -> _Items:
         place = _place(source, self.keys, key_group)
@@ -88,7 +88,7 @@ class _List:
     """List state: the canonical value has one byte between the elements; an empty list has no entry."""
 
     keys: EntryKeyFormat
-    element: Layout
+    element: ByteRewrite
 
     def read(self, source: DataInputView, key_group: int) -> _Items:
         place = _place(source, self.keys, key_group)
@@ -101,8 +101,8 @@ class _Map:
     """Map state: each pair of a map becomes a canonical entry."""
 
     keys: EntryKeyFormat
-    user_key: Layout
-    value: Layout
+    user_key: ByteRewrite
+    value: ByteRewrite
 
     def read(self, source: DataInputView, key_group: int) -> _Items:
         place = _place(source, self.keys, key_group)
@@ -113,7 +113,7 @@ class _Map:
         return items
 
 
-def _passed(source: DataInputView, layout: Layout) -> bytes:
+def _passed(source: DataInputView, layout: ByteRewrite) -> bytes:
     start = source.position
     layout.skip(source)
     return source.span(start)

@@ -12,8 +12,8 @@ import attrs
 
 from ....compat.description import ValueFraming
 from ....serializers.errors import MigrationFailed, located
-from ....serializers.layout import SEPARATOR_BYTES, Fixed
-from ....serializers.views import DataInputView, DataOutputView
+from ....serializers.rewrite import Fixed
+from ....serializers.views import SEPARATOR, DataInputView, DataOutputView
 from ...entry_keys import end_of
 from .keyed_stream import write_keyed_header
 from .snappy import FrameWriter
@@ -22,7 +22,7 @@ from .state_kinds import entry_key_format, keyed_kind
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from ....serializers.layout import Layout
+    from ....serializers.rewrite import ByteRewrite
     from ....serializers.serializer import TypeSerializer
     from ...entry_keys import EntryKeyFormat
     from .blocks import Block
@@ -79,7 +79,7 @@ class _Whole:
 class _List(_Whole):
     """List state: the elements follow their number, with nothing between them."""
 
-    def __init__(self, keys: EntryKeyFormat, element: Layout) -> None:
+    def __init__(self, keys: EntryKeyFormat, element: ByteRewrite) -> None:
         super().__init__(keys)
         self._element = element
 
@@ -93,7 +93,7 @@ class _List(_Whole):
             self._element.skip(source)
             yield source.span(start)
             if source.remaining():
-                source.skip_bytes(SEPARATOR_BYTES)
+                source.skip_bytes(len(SEPARATOR))
 
 
 class _Timers(_Whole):

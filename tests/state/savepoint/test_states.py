@@ -16,8 +16,8 @@ from stateshift import (
 )
 from stateshift.compat.description import StateKind
 from stateshift.serializers.flink.namespaces import VoidNamespaceSerializer
-from stateshift.serializers.layout import SEPARATOR_BYTES
 from stateshift.serializers.primitives.numeric import DecimalSerializer
+from stateshift.serializers.views import SEPARATOR
 from stateshift.state.entry_keys import EntryKeyFormat, decode, encode
 from stateshift.state.formats.flink.blocks import Block
 from stateshift.state.formats.flink.entries import read_separated
@@ -231,7 +231,7 @@ def test_separated_elements_are_read_and_not_split():
     data = b"\x2c".join(encode(element, value) for value in values)
 
     assert values == list(read_separated(element, data))
-    assert SEPARATOR_BYTES == 1
+    assert len(SEPARATOR) == 1
     assert DataInputView(data).remaining() == 26
 
 
