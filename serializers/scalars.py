@@ -18,13 +18,10 @@ from .serializer import TypeSerializer
 from .snapshot import FlinkSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from .serializer import TypeDeserializer
     from .snapshot import TypeSerializerConfigSnapshot
 
 T = TypeVar("T")
-S = TypeVar("S", bound="type[ScalarSnapshot[Any]]")
 
 BASE = "org.apache.flink.api.common.typeutils.base."
 
@@ -41,7 +38,7 @@ class Scalar:
     Attributes:
         name: The name of the type in messages.
         flink: Flink's name of it, as in `LongSerializer`.
-        java_class: The Java class of the values.
+        java_class: The Java class of the values; "" where no array can have them as elements.
         form: The format of the stored numbers, as of `struct`: `>q`; "" where values differ in length.
         hint: The type hint that `init` writes.
         arrow: Arrow's name of the type that means this type in a column; "" where there is no such type.
@@ -105,7 +102,6 @@ class ScalarSerializer(TypeSerializer[T]):
 class ScalarSnapshot(FlinkSnapshot[T]):
     """Base of the snapshots of scalars, which are completed by `snapshot_of`."""
 
-    java_class: ClassVar[str] = ""
     serializer: ClassVar[type[ScalarSerializer[Any]]]
 
     def describe(self) -> str:
@@ -115,20 +111,27 @@ class ScalarSnapshot(FlinkSnapshot[T]):
         return self.serializer(**self.serializer.restored)
 
 
-def snapshot_of(serializer: type[ScalarSerializer[Any]], package: str = BASE) -> Callable[[S], S]:
-    """Return a decorator that makes a class the snapshot of a scalar, with what the row says, and registers it.
+def snapshot_of(
+    serializer: type[ScalarSerializer[Any]], base: type[ScalarSnapshot[Any]] | None = None, *, snapshot_id: str = ""
+) -> type[ScalarSnapshot[Any]]:
+    """Return the registered snapshot class of a scalar, made of what its row says; give it the name of Flink's.
 
     Args:
         serializer: The serializer of the scalar.
-        package: The Java package of Flink's serializer.
+        base: What it has in common with its siblings; None: nothing, and its kind is the name of the scalar.
+        snapshot_id: The id of the snapshot, where it is not that of a serializer in Flink's package of basic types.
     """
-
-    def complete(cls: S) -> S:
-        cls.serializer, serializer.snapshot = serializer, cls
-        cls.snapshot_id, cls.java_class = flink_id(serializer.row.flink, package), serializer.row.java_class
-        return register_snapshot(cls)
-
-    return complete
+    row = serializer.row
+    body = {
+        "__module__": serializer.__module__,
+        "__doc__": f"Snapshot of `{serializer.__name__}`.",
+        "serializer": serializer,
+        "snapshot_id": snapshot_id or flink_id(row.flink),
+        **({"java_class": row.java_class} if row.java_class else {}),
+        **({"kind": row.name} if base is None else {}),
+    }
+    serializer.snapshot = register_snapshot(type(f"{row.flink}SerializerSnapshot", (base or ScalarSnapshot,), body))
+    return serializer.snapshot
 
 
 def kept(

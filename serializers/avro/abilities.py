@@ -27,7 +27,7 @@ from .schema import parse
 from .serializers import AvroSerializer, AvroSnapshot
 
 if TYPE_CHECKING:
-    from ..json_forms import JsonFormTable, Tagger
+    from ..json_forms import JsonFormTable
     from ..rewrite import ByteRewrite, Conversion, RewriteTable
     from ..serializer import TypeDeserializer
     from .schema import AvroField, Node
@@ -227,10 +227,6 @@ def _default(field: AvroField) -> bytes | None:
 REWRITES: RewriteTable = {AvroSerializer: _avro_rewrite}
 
 
-def _avro_form(snapshot: AvroSnapshot) -> Tagger:
-    return lambda value: {"$avro": to_json(parse(snapshot.schema), value)}
-
-
 def to_json(node: Node, value: Any) -> Any:
     """Return a value of a schema in a form for `json.dumps`; NaN and the infinities as text."""
     if node.type == "union":
@@ -251,4 +247,6 @@ def to_json(node: Node, value: Any) -> Any:
     return raw
 
 
-JSON_FORMS: JsonFormTable = {AvroSnapshot: _avro_form}
+JSON_FORMS: JsonFormTable = {
+    AvroSnapshot: lambda snapshot: lambda value: {"$avro": to_json(parse(snapshot.schema), value)}
+}

@@ -78,17 +78,9 @@ Array = Annotated[list[T], _AsArray()]
 """A list that is an array in Java: `Array[Int32]` int[], `Array[Int32 | None]` Integer[], `Array[str]` String[]."""
 
 
-def _list_hint(_: Any, arguments: tuple[Any, ...]) -> TypeSerializer[Any]:
-    return ListSerializer(serializer_for(arguments[0]))
-
-
 def _set_hint(_: Any, arguments: tuple[Any, ...], *, frozen: bool = False) -> TypeSerializer[Any]:
     element, nullable = strip_none(arguments[0])
     return SetSerializer(serializer_for(element), nullable_elements=nullable, frozen=frozen)
-
-
-def _frozen_set(hint: Any, arguments: tuple[Any, ...]) -> TypeSerializer[Any]:
-    return _set_hint(hint, arguments, frozen=True)
 
 
 def _dict(_: Any, arguments: tuple[Any, ...]) -> TypeSerializer[Any]:
@@ -102,10 +94,6 @@ def _tuple_hint(hint: Any, arguments: tuple[Any, ...]) -> TypeSerializer[Any]:
     return TupleSerializer(tuple(serializer_for(item) for item in arguments if item != ()))
 
 
-def _either_hint(_: Any, arguments: tuple[Any, ...]) -> TypeSerializer[Any]:
-    return EitherSerializer(*map(serializer_for, arguments))
-
-
 def _union(hint: Any, _: tuple[Any, ...]) -> TypeSerializer[Any]:
     bare, optional = strip_none(hint)
     if not optional:
@@ -115,19 +103,15 @@ def _union(hint: Any, _: tuple[Any, ...]) -> TypeSerializer[Any]:
 
 HINTS: HintTable = {
     bytes: BytesSerializer(),
-    list: _list_hint,
+    list: lambda _, arguments: ListSerializer(serializer_for(arguments[0])),
     set: _set_hint,
-    frozenset: _frozen_set,
+    frozenset: lambda hint, arguments: _set_hint(hint, arguments, frozen=True),
     dict: _dict,
     tuple: _tuple_hint,
-    Either: _either_hint,
+    Either: lambda _, arguments: EitherSerializer(*map(serializer_for, arguments)),
     Union: _union,
     types.UnionType: _union,
 }
-
-
-def _bytes(_: object) -> Tagger:
-    return lambda value: {"$bytes": bytes(value).hex()}
 
 
 def _list_form(snapshot: SequenceSnapshot) -> Tagger:
@@ -138,10 +122,6 @@ def _list_form(snapshot: SequenceSnapshot) -> Tagger:
 def _set_form(snapshot: Snapshot) -> Tagger:
     (element,) = map(tagger_of, snapshot.children())
     return lambda value: {"$set": sorted_by_text(element(item) for item in value)}
-
-
-def _map_form(snapshot: Snapshot) -> Tagger:
-    return map_tagger(*map(tagger_of, snapshot.children()))
 
 
 def map_tagger(key: Tagger, item: Tagger) -> Tagger:
@@ -169,10 +149,10 @@ def _ttl(snapshot: Snapshot) -> Tagger:
 
 
 JSON_FORMS: JsonFormTable = {
-    BytePrimitiveArraySerializerSnapshot: _bytes,
+    BytePrimitiveArraySerializerSnapshot: lambda _: lambda value: {"$bytes": bytes(value).hex()},
     SequenceSnapshot: _list_form,
     SetSerializerSnapshot: _set_form,
-    MapSerializerSnapshot: _map_form,
+    MapSerializerSnapshot: lambda snapshot: map_tagger(*map(tagger_of, snapshot.children())),
     TupleSerializerSnapshot: _tuple_form,
     Tuple0SerializerSnapshot: _tuple_form,
     JavaEitherSerializerSnapshot: _either_form,

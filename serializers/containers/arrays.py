@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import array
 import struct
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
@@ -28,7 +28,7 @@ from ..primitives.numeric import (
 )
 from ..primitives.text import CharSerializer
 from ..registry import register_snapshot
-from ..scalars import BASE, Scalar, ScalarSerializer, ScalarSnapshot, flink_id, snapshot_of
+from ..scalars import BASE, Scalar, ScalarSerializer, flink_id, snapshot_of
 from ..serializer import KEEP_OLD_TYPE, TypeSerializer, converter_that, unrelated
 from ..snapshot import FlinkSnapshot, TypeSerializerConfigSnapshot
 from ..ways_out import by_migration
@@ -41,11 +41,7 @@ from .pieces import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ..views import DataInputView, DataOutputView
-
-A = TypeVar("A", bound="type[PrimitiveArraySnapshot]")
 
 ARRAY = BASE + "array."
 
@@ -92,11 +88,9 @@ class BytesSerializer(ScalarSerializer[bytes]):
         return CompatibilityResult.requires_migration(finding, conversion=text_to_utf8)
 
 
-@snapshot_of(BytesSerializer, ARRAY)
-class BytePrimitiveArraySerializerSnapshot(ScalarSnapshot[bytes]):
-    """Snapshot of `BytesSerializer`."""
-
-    kind: ClassVar[str] = "bytes"
+BytePrimitiveArraySerializerSnapshot = snapshot_of(
+    BytesSerializer, snapshot_id=flink_id(BytesSerializer.row.flink, ARRAY)
+)
 
 
 _INTEGERS, _FLOATS = (">h", ">i", ">q"), (">f", ">d")
@@ -215,48 +209,24 @@ ARRAYS: dict[type[TypeSerializer[Any]], type[PrimitiveArraySnapshot]] = {}
 """Serializer of an element -> the snapshot of an array of them."""
 
 
-def _array_of(element: type[ScalarSerializer[Any]]) -> Callable[[A], A]:
-    """Return a decorator that makes a class the snapshot of an array of a scalar, with what its row says."""
-
-    def complete(cls: A) -> A:
-        cls.element, cls.java_class = element(), f"[{element.row.array}"
-        cls.snapshot_id = flink_id(f"{element.row.flink}PrimitiveArray", ARRAY)
-        ARRAYS[element] = cls
-        return register_snapshot(cls)
-
-    return complete
-
-
-@_array_of(BooleanSerializer)
-class BooleanPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
-    """Snapshot of Flink's boolean[]."""
+def _array_of(element: type[ScalarSerializer[Any]]) -> type[PrimitiveArraySnapshot]:
+    """Return the registered snapshot class of an array of a scalar, made of what its row says."""
+    name = f"{element.row.flink}PrimitiveArray"
+    body = {
+        "__module__": __name__,
+        "__doc__": f"Snapshot of an array of `{element.__name__}`.",
+        "element": element(),
+        "java_class": f"[{element.row.array}",
+        "snapshot_id": flink_id(name, ARRAY),
+    }
+    ARRAYS[element] = register_snapshot(type(f"{name}SerializerSnapshot", (PrimitiveArraySnapshot,), body))
+    return ARRAYS[element]
 
 
-@_array_of(CharSerializer)
-class CharPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
-    """Snapshot of Flink's char[]."""
-
-
-@_array_of(ShortSerializer)
-class ShortPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
-    """Snapshot of Flink's short[]."""
-
-
-@_array_of(IntSerializer)
-class IntPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
-    """Snapshot of Flink's int[]."""
-
-
-@_array_of(LongSerializer)
-class LongPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
-    """Snapshot of Flink's long[]."""
-
-
-@_array_of(FloatSerializer)
-class FloatPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
-    """Snapshot of Flink's float[]."""
-
-
-@_array_of(DoubleSerializer)
-class DoublePrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
-    """Snapshot of Flink's double[]."""
+BooleanPrimitiveArraySerializerSnapshot = _array_of(BooleanSerializer)
+CharPrimitiveArraySerializerSnapshot = _array_of(CharSerializer)
+ShortPrimitiveArraySerializerSnapshot = _array_of(ShortSerializer)
+IntPrimitiveArraySerializerSnapshot = _array_of(IntSerializer)
+LongPrimitiveArraySerializerSnapshot = _array_of(LongSerializer)
+FloatPrimitiveArraySerializerSnapshot = _array_of(FloatSerializer)
+DoublePrimitiveArraySerializerSnapshot = _array_of(DoubleSerializer)

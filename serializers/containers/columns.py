@@ -321,10 +321,6 @@ def list_state_codec(codecs: Codecs, serializer: ListSerializer[Any]) -> ListCod
     return ListCodec(serializer, element, element, is_separated=True)
 
 
-def _optional(codecs: Codecs, serializer: OptionalSerializer[Any]) -> ColumnCodec:
-    return OptionalCodec(serializer, codecs.of(serializer.value), serializer.padding)
-
-
 def _list(codecs: Codecs, serializer: Any) -> ColumnCodec:
     element = codecs.of(serializer.element)
     return ListCodec(serializer, element, element)
@@ -352,17 +348,13 @@ def _tuple(codecs: Codecs, serializer: TupleSerializer) -> ColumnCodec:
     return codec if parts else codecs.other(serializer, codec)  # one without fields is stored as one byte
 
 
-def _either(codecs: Codecs, serializer: EitherSerializer) -> ColumnCodec:
-    return EitherCodec(serializer, codecs.of(serializer.left), codecs.of(serializer.right))
-
-
 def _ttl(codecs: Codecs, serializer: TtlSerializer[Any]) -> ColumnCodec:
     return TtlCodec(serializer, (Part(STAMPED[0], long_codec()), Part(STAMPED[1], codecs.of(serializer.value))))
 
 
 COLUMNS: ColumnTable = {
     BytesSerializer: plain(BinaryCodec),
-    OptionalSerializer: _optional,
+    OptionalSerializer: lambda codecs, one: OptionalCodec(one, codecs.of(one.value), one.padding),
     ListSerializer: _list,
     ArrayListSerializer: _list,
     PrimitiveArraySerializer: _list,
@@ -371,6 +363,6 @@ COLUMNS: ColumnTable = {
     GenericArraySerializer: _object_array,
     MapSerializer: _map,
     TupleSerializer: _tuple,
-    EitherSerializer: _either,
+    EitherSerializer: lambda codecs, one: EitherCodec(one, codecs.of(one.left), codecs.of(one.right)),
     TtlSerializer: _ttl,
 }

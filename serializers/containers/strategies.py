@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 from ..drawing import MOST_ITEMS, always, whole
-from ..primitives.text import StringSerializer
 from .arrays import BytesSerializer, PrimitiveArraySerializer
 from .lists import ArrayListSerializer, ListSerializer, MapSerializer, SetSerializer
 from .object_arrays import GenericArraySerializer, StringArraySerializer
@@ -25,12 +24,7 @@ def _lists(drawing: Drawing, serializer: ListSerializer[Any] | PrimitiveArraySer
     return st.lists(drawing.values(serializer.element), max_size=MOST_ITEMS)
 
 
-def _string_arrays(drawing: Drawing, serializer: StringArraySerializer) -> SearchStrategy[Any]:
-    elements = drawing.nullable(StringSerializer(), takes_null=serializer.nullable_elements)
-    return st.lists(elements, max_size=MOST_ITEMS)
-
-
-def _object_arrays(drawing: Drawing, serializer: GenericArraySerializer[Any]) -> SearchStrategy[Any]:
+def _object_arrays(drawing: Drawing, serializer: Any) -> SearchStrategy[Any]:
     elements = drawing.nullable(serializer.element, takes_null=serializer.nullable_elements)
     return st.lists(elements, max_size=MOST_ITEMS)
 
@@ -46,33 +40,21 @@ def _maps(drawing: Drawing, serializer: MapSerializer[Any, Any]) -> SearchStrate
     return st.dictionaries(drawing.values(serializer.key), values, max_size=MOST_ITEMS)
 
 
-def _tuples(drawing: Drawing, serializer: TupleSerializer) -> SearchStrategy[Any]:
-    return st.tuples(*map(drawing.values, serializer.fields))
-
-
 def _eithers(drawing: Drawing, serializer: EitherSerializer) -> SearchStrategy[Any]:
     return st.builds(Left, drawing.values(serializer.left)) | st.builds(Right, drawing.values(serializer.right))
-
-
-def _optionals(drawing: Drawing, serializer: OptionalSerializer[Any]) -> SearchStrategy[Any]:
-    return drawing.nullable(serializer.value, takes_null=True)
-
-
-def _stamped(drawing: Drawing, serializer: TtlSerializer[Any]) -> SearchStrategy[Any]:
-    return st.builds(TtlValue, whole(40).map(abs), drawing.values(serializer.value))
 
 
 STRATEGIES: StrategyTable = {
     BytesSerializer: always(st.binary(max_size=12)),
     PrimitiveArraySerializer: _lists,
-    StringArraySerializer: _string_arrays,
+    StringArraySerializer: _object_arrays,
     GenericArraySerializer: _object_arrays,
     ListSerializer: _lists,
     ArrayListSerializer: _lists,
     SetSerializer: _sets,
     MapSerializer: _maps,
-    TupleSerializer: _tuples,
+    TupleSerializer: lambda drawing, serializer: st.tuples(*map(drawing.values, serializer.fields)),
     EitherSerializer: _eithers,
-    OptionalSerializer: _optionals,
-    TtlSerializer: _stamped,
+    OptionalSerializer: lambda drawing, serializer: drawing.nullable(serializer.value, takes_null=True),
+    TtlSerializer: lambda drawing, one: st.builds(TtlValue, whole(40).map(abs), drawing.values(one.value)),
 }

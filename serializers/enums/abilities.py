@@ -17,7 +17,7 @@ from .serializers import (
 )
 
 if TYPE_CHECKING:
-    from ..json_forms import JsonFormTable, Tagger
+    from ..json_forms import JsonFormTable
     from ..rewrite import Conversion, RewriteTable
     from ..serializer import TypeDeserializer
     from ..source import SourceTable, TypeSource, Use
@@ -43,11 +43,7 @@ def _enum_rewrite(
 REWRITES: RewriteTable = {EnumSerializer: _enum_rewrite, JavaEnumSerializer: _enum_rewrite}
 
 
-def _enum_form(_: object) -> Tagger:
-    return lambda value: {"$enum": value.name}
-
-
-JSON_FORMS: JsonFormTable = {EnumSerializerSnapshot: _enum_form}
+JSON_FORMS: JsonFormTable = {EnumSerializerSnapshot: lambda _: lambda value: {"$enum": value.name}}
 
 
 _NOT_IN_A_BODY = {"enum", "name", "value"}

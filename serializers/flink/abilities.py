@@ -47,16 +47,12 @@ def _global_window(_: object) -> Tagger:
     return lambda _: {"$global": True}
 
 
-def _kryo(snapshot: KryoSerializerSnapshot) -> Tagger:
-    return lambda value: {"$opaque": f"{snapshot.describe()} {value.data.hex()}"}
-
-
 JSON_FORMS: JsonFormTable = {
     TimeWindowSerializerSnapshot: _window,
     VoidNamespaceSerializerSnapshot: _void_namespace,
     GlobalWindowSerializerSnapshot: _global_window,
     VoidSerializerSnapshot: as_is,
-    KryoSerializerSnapshot: _kryo,
+    KryoSerializerSnapshot: lambda snapshot: lambda value: {"$opaque": f"{snapshot.describe()} {value.data.hex()}"},
     # A user's serializer may return them too.
     TimeWindow: _window,
     VoidNamespace: _void_namespace,

@@ -27,7 +27,7 @@ from .opaque import KryoBytesSerializer
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..columns.codec import Codecs, ColumnCodec, ColumnTable, Taker
+    from ..columns.codec import ColumnTable, Taker
 
 _WINDOW = ("start", "end")
 
@@ -47,14 +47,10 @@ class WindowCodec(StructCodec):
         return lambda value: TimeWindow(*(value[name] for name in _WINDOW))
 
 
-def _window(_: Codecs, serializer: TimeWindowSerializer) -> ColumnCodec:
-    return WindowCodec(serializer, tuple(Part(name, long_codec()) for name in _WINDOW))
-
-
 COLUMNS: ColumnTable = {
     KryoBytesSerializer: plain(FramedBytesCodec),
     VoidSerializer: plain(NothingCodec),
     VoidNamespaceSerializer: plain(NothingCodec),
     GlobalWindowSerializer: plain(NothingCodec),
-    TimeWindowSerializer: _window,
+    TimeWindowSerializer: lambda _, one: WindowCodec(one, tuple(Part(name, long_codec()) for name in _WINDOW)),
 }

@@ -27,9 +27,9 @@ from .. import rewrite
 from ..compatibility import Child, CompatibilityResult, compose
 from ..errors import CorruptSavepoint, StateShiftError, ValueNotConvertible, add_step, shown
 from ..registry import register_snapshot
-from ..scalars import Scalar, ScalarSerializer, ScalarSnapshot, snapshot_of
+from ..scalars import Scalar, ScalarSerializer, ScalarSnapshot, flink_id, snapshot_of
 from ..serializer import TypeSerializer, unrelated
-from ..snapshot import CompositeTypeSerializerSnapshot, FlinkSnapshot, TypeSerializerConfigSnapshot
+from ..snapshot import CompositeTypeSerializerSnapshot, TypeSerializerConfigSnapshot
 from ..stored_names import lasting
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from ..views import DataInputView, DataOutputView
 
 W = TypeVar("W")
-S = TypeVar("S", bound="type[NamespaceSnapshot]")
 
 _WINDOWS = "org.apache.flink.streaming.api.windowing.windows."
 
@@ -97,51 +96,21 @@ def expect_zero(source: DataInputView, what: str) -> None:
         raise CorruptSavepoint(f"{what} must be one byte 0, not {found:#04x}", offset=source.position - 1)
 
 
-class NamespaceSerializer(TypeSerializer[W]):
-    """Base of the serializers of namespaces, whose values all have one length."""
-
-    size: ClassVar[int]
-    snapshot: ClassVar[type[NamespaceSnapshot]]
-    """The class of the snapshot, which `_snapshot_of` sets."""
-
-    @property
-    def length(self) -> int:
-        return self.size
-
-    @property
-    def is_immutable_type(self) -> bool:
-        return True
-
-    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[W]:
-        return self.snapshot()
-
-
-class NamespaceSnapshot(FlinkSnapshot[Any]):
+class _NamespaceSnapshot(ScalarSnapshot[Any]):
     """Base of the snapshots of namespaces."""
 
     kind: ClassVar[str] = "namespace"
-    serializer: ClassVar[type[NamespaceSerializer[Any]]]
-
-    def describe(self) -> str:
-        return self.serializer.__name__.removesuffix("Serializer")
-
-    def restore_serializer(self) -> TypeSerializer[Any]:
-        return self.serializer()
-
-
-def _snapshot_of(serializer: type[NamespaceSerializer[Any]], snapshot_id: str) -> Callable[[S], S]:
-    def complete(cls: S) -> S:
-        cls.serializer, serializer.snapshot, cls.snapshot_id = serializer, cls, snapshot_id
-        return register_snapshot(cls)
-
-    return complete
 
 
 @attrs.frozen
-class VoidNamespaceSerializer(NamespaceSerializer[VoidNamespace]):
+class VoidNamespaceSerializer(ScalarSerializer[VoidNamespace]):
     """Flink's VoidNamespace: declares length 0 and writes one byte, as Flink does."""
 
-    size = 0
+    row = Scalar("VoidNamespace", "VoidNamespace", "", "", "VoidNamespace")
+
+    @property
+    def length(self) -> int:
+        return 0
 
     @property
     def layout(self) -> rewrite.ByteRewrite:
@@ -157,18 +126,18 @@ class VoidNamespaceSerializer(NamespaceSerializer[VoidNamespace]):
         return VOID_NAMESPACE
 
 
-@_snapshot_of(
-    VoidNamespaceSerializer, "org.apache.flink.runtime.state.VoidNamespaceSerializer$VoidNamespaceSerializerSnapshot"
+VoidNamespaceSerializerSnapshot = snapshot_of(
+    VoidNamespaceSerializer,
+    _NamespaceSnapshot,
+    snapshot_id=flink_id("VoidNamespace", "org.apache.flink.runtime.state."),
 )
-class VoidNamespaceSerializerSnapshot(NamespaceSnapshot):
-    """Snapshot of `VoidNamespaceSerializer`."""
 
 
 @attrs.frozen
-class TimeWindowSerializer(NamespaceSerializer[TimeWindow]):
+class TimeWindowSerializer(ScalarSerializer[TimeWindow]):
     """Flink's TimeWindow."""
 
-    size = 16
+    row = Scalar("TimeWindow", "TimeWindow", "", ">qq", "TimeWindow")
 
     def serialize(self, value: TimeWindow, target: DataOutputView) -> None:
         if not isinstance(value, TimeWindow):
@@ -180,16 +149,18 @@ class TimeWindowSerializer(NamespaceSerializer[TimeWindow]):
         return TimeWindow(source.read_long(), source.read_long())
 
 
-@_snapshot_of(TimeWindowSerializer, _WINDOWS + "TimeWindow$Serializer$TimeWindowSerializerSnapshot")
-class TimeWindowSerializerSnapshot(NamespaceSnapshot):
-    """Snapshot of `TimeWindowSerializer`."""
+TimeWindowSerializerSnapshot = snapshot_of(
+    TimeWindowSerializer,
+    _NamespaceSnapshot,
+    snapshot_id=f"{_WINDOWS}TimeWindow$Serializer$TimeWindowSerializerSnapshot",
+)
 
 
 @attrs.frozen
-class GlobalWindowSerializer(NamespaceSerializer[GlobalWindow]):
+class GlobalWindowSerializer(ScalarSerializer[GlobalWindow]):
     """Flink's GlobalWindow."""
 
-    size = 1
+    row = Scalar("GlobalWindow", "GlobalWindow", "", ">b", "GlobalWindow")
 
     def serialize(self, value: GlobalWindow, target: DataOutputView) -> None:
         if not isinstance(value, GlobalWindow):
@@ -201,9 +172,11 @@ class GlobalWindowSerializer(NamespaceSerializer[GlobalWindow]):
         return GLOBAL_WINDOW
 
 
-@_snapshot_of(GlobalWindowSerializer, _WINDOWS + "GlobalWindow$Serializer$GlobalWindowSerializerSnapshot")
-class GlobalWindowSerializerSnapshot(NamespaceSnapshot):
-    """Snapshot of `GlobalWindowSerializer`."""
+GlobalWindowSerializerSnapshot = snapshot_of(
+    GlobalWindowSerializer,
+    _NamespaceSnapshot,
+    snapshot_id=f"{_WINDOWS}GlobalWindow$Serializer$GlobalWindowSerializerSnapshot",
+)
 
 
 class VoidSerializer(ScalarSerializer[None]):
@@ -220,11 +193,7 @@ class VoidSerializer(ScalarSerializer[None]):
         expect_zero(source, "Flink's Void")
 
 
-@snapshot_of(VoidSerializer)
-class VoidSerializerSnapshot(ScalarSnapshot[None]):
-    """Snapshot of `VoidSerializer`."""
-
-    kind: ClassVar[str] = "void"
+VoidSerializerSnapshot = snapshot_of(VoidSerializer)
 
 
 K = TypeVar("K")

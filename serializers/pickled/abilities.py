@@ -41,7 +41,7 @@ from .values import Unfolding, shape_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from ..json_forms import JsonFormTable, Tagger
+    from ..json_forms import JsonFormTable
     from ..snapshot import TypeSerializerConfigSnapshot
     from .values import PickledValue, Shape
 
@@ -198,10 +198,6 @@ class ToPickle:
 _DEEPEST = 150  # levels of the value; the JSON writer allows a thousand levels of JSON
 
 
-def _pickle(_: PickledSnapshot) -> Tagger:
-    return tagged_pickle
-
-
 def tagged_pickle(value: PickledValue) -> dict[str, Any]:
     """Return a pickled value as JSON; opened where the enclosing `with trusting(…)` trusts its class.
 
@@ -275,4 +271,4 @@ class _Tree:
         return told | ({"attributes": attributes} if attributes else {})
 
 
-JSON_FORMS: JsonFormTable = {PickledSnapshot: _pickle}
+JSON_FORMS: JsonFormTable = {PickledSnapshot: lambda _: tagged_pickle}

@@ -82,10 +82,6 @@ def _float(_: object) -> Tagger:
     return tagged_float
 
 
-def _big_integer(_: object) -> Tagger:
-    return lambda value: {"$bigint": _digits(value)}
-
-
 def _decimal(_: object) -> Tagger:
     def convert(value: Any) -> Any:
         unscaled, scale = split_decimal(value)
@@ -99,7 +95,7 @@ def _digits(value: int) -> str:
     return format(decimal_of(value), "f")
 
 
-_FORMS = {BigIntSerializer: _big_integer, DecimalSerializer: _decimal}
+_FORMS = {BigIntSerializer: lambda _: lambda value: {"$bigint": _digits(value)}, DecimalSerializer: _decimal}
 
 JSON_FORMS: JsonFormTable = {
     scalar.snapshot: _float if issubclass(scalar, FloatingSerializer) else _FORMS.get(scalar, as_is)

@@ -228,46 +228,14 @@ class BooleanSerializer(ScalarSerializer[bool]):
         return source.read_boolean()
 
 
-@snapshot_of(BooleanSerializer)
-class BooleanSerializerSnapshot(ScalarSnapshot[bool]):
-    """Snapshot of `BooleanSerializer`."""
-
-    kind: ClassVar[str] = "boolean"
-
-
-@snapshot_of(ByteSerializer)
-class ByteSerializerSnapshot(NumberSnapshot[int]):
-    """Snapshot of `ByteSerializer`."""
-
-
-@snapshot_of(ShortSerializer)
-class ShortSerializerSnapshot(NumberSnapshot[int]):
-    """Snapshot of `ShortSerializer`."""
-
-
-@snapshot_of(IntSerializer)
-class IntSerializerSnapshot(NumberSnapshot[int]):
-    """Snapshot of `IntSerializer`."""
-
-
-@snapshot_of(LongSerializer)
-class LongSerializerSnapshot(NumberSnapshot[int]):
-    """Snapshot of `LongSerializer`."""
-
-
-@snapshot_of(FloatSerializer)
-class FloatSerializerSnapshot(NumberSnapshot[float]):
-    """Snapshot of `FloatSerializer`."""
-
-
-@snapshot_of(DoubleSerializer)
-class DoubleSerializerSnapshot(NumberSnapshot[float]):
-    """Snapshot of `DoubleSerializer`."""
-
-
-@snapshot_of(BigIntSerializer)
-class BigIntSerializerSnapshot(NumberSnapshot[int]):
-    """Snapshot of `BigIntSerializer`."""
+BooleanSerializerSnapshot = snapshot_of(BooleanSerializer)
+ByteSerializerSnapshot = snapshot_of(ByteSerializer, NumberSnapshot)
+ShortSerializerSnapshot = snapshot_of(ShortSerializer, NumberSnapshot)
+IntSerializerSnapshot = snapshot_of(IntSerializer, NumberSnapshot)
+LongSerializerSnapshot = snapshot_of(LongSerializer, NumberSnapshot)
+FloatSerializerSnapshot = snapshot_of(FloatSerializer, NumberSnapshot)
+DoubleSerializerSnapshot = snapshot_of(DoubleSerializer, NumberSnapshot)
+BigIntSerializerSnapshot = snapshot_of(BigIntSerializer, NumberSnapshot)
 
 
 @attrs.frozen
@@ -375,8 +343,4 @@ class DecimalSerializer(ScalarSerializer[decimal.Decimal]):
         return None  # type: ignore[return-value]  # only with allow_null
 
 
-@snapshot_of(DecimalSerializer)
-class BigDecSerializerSnapshot(ScalarSnapshot[decimal.Decimal]):
-    """Snapshot of `DecimalSerializer`."""
-
-    kind: ClassVar[str] = "decimal"
+BigDecSerializerSnapshot = snapshot_of(DecimalSerializer)

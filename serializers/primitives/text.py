@@ -17,7 +17,7 @@ import attrs
 from .. import rewrite
 from ..compatibility import CompatibilityResult, Finding, Flag, Verdict
 from ..errors import CorruptSavepoint, ValueNotConvertible, shown
-from ..scalars import Scalar, ScalarSerializer, ScalarSnapshot, snapshot_of
+from ..scalars import Scalar, ScalarSerializer, snapshot_of
 from ..serializer import CONVERTER, KEEP_OLD_TYPE, converter_that, unrelated
 from ..ways_out import by_migration
 
@@ -165,11 +165,7 @@ class StringSerializer(ScalarSerializer[str]):
         return CompatibilityResult.requires_migration(finding, conversion=utf8_to_text)
 
 
-@snapshot_of(StringSerializer)
-class StringSerializerSnapshot(ScalarSnapshot[str]):
-    """Snapshot of `StringSerializer`."""
-
-    kind: ClassVar[str] = "string"
+StringSerializerSnapshot = snapshot_of(StringSerializer)
 
 
 class CharSerializer(ScalarSerializer[str]):
@@ -189,8 +185,4 @@ class CharSerializer(ScalarSerializer[str]):
         return chr(source.read_unsigned_short())
 
 
-@snapshot_of(CharSerializer)
-class CharSerializerSnapshot(ScalarSnapshot[str]):
-    """Snapshot of `CharSerializer`."""
-
-    kind: ClassVar[str] = "char"
+CharSerializerSnapshot = snapshot_of(CharSerializer)

@@ -154,10 +154,6 @@ _around: list[Tagger] = []
 """The taggers of the recursive records within which a tagger is being built, the innermost last."""
 
 
-def _reference_form(snapshot: RecordReferenceSnapshot) -> Tagger:
-    return _around[-1] if _around else opaque(snapshot)
-
-
 def _record_form(snapshot: RecordSnapshot) -> Tagger:
     taggers: dict[str, dict[str, Tagger]] = {}
 
@@ -180,7 +176,10 @@ def _record_form(snapshot: RecordSnapshot) -> Tagger:
     return convert
 
 
-JSON_FORMS: JsonFormTable = {RecordSnapshot: _record_form, RecordReferenceSnapshot: _reference_form}
+JSON_FORMS: JsonFormTable = {
+    RecordSnapshot: _record_form,
+    RecordReferenceSnapshot: lambda snapshot: _around[-1] if _around else opaque(snapshot),
+}
 
 
 class _Classes:
@@ -318,10 +317,6 @@ def _record_source(source: TypeSource, snapshot: RecordSnapshot, _: Use) -> str:
     return source.kept(_Classes).name_of(snapshot)
 
 
-def _reference_source(source: TypeSource, snapshot: RecordReferenceSnapshot, _: Use) -> str:
-    return source.kept(_Classes).referred(snapshot)
-
-
 def _same(field: StoredField, other: StoredField | None) -> bool:
     return (
         other is not None
@@ -344,7 +339,7 @@ SOURCES: SourceTable = {
     RecordSerializerSnapshot: _record_source,
     RecursiveRecordSnapshot: _record_source,
     PojoSerializerSnapshot: _record_source,
-    RecordReferenceSnapshot: _reference_source,
+    RecordReferenceSnapshot: lambda source, snapshot, _: source.kept(_Classes).referred(snapshot),
 }
 
 

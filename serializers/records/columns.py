@@ -187,12 +187,8 @@ def _fields(codecs: Codecs, serializer: DescribedRecordSerializer[Any]) -> tuple
     return tuple(Part(field.name, codecs.of(field.serializer)) for field in serializer.fields)
 
 
-def _reference(codecs: Codecs, serializer: RecordReference) -> ColumnCodec:
-    return codecs.other(serializer, ReferenceCodec(serializer))
-
-
 COLUMNS: ColumnTable = {
     RecordSerializer: _record,
     PojoSerializer: _record,
-    RecordReference: _reference,
+    RecordReference: lambda codecs, serializer: codecs.other(serializer, ReferenceCodec(serializer)),
 }

@@ -42,13 +42,9 @@ def _one_record(drawing: Drawing, serializer: DescribedRecordSerializer[Any]) ->
     return st.fixed_dictionaries(fields).map(made)
 
 
-def _referenced(drawing: Drawing, serializer: RecordReference) -> SearchStrategy[Any]:
-    return st.deferred(lambda: drawing.named[serializer.name])
-
-
 STRATEGIES: StrategyTable = {
     RecordSerializer: _records,
     PojoSerializer: _records,
     RecursiveRecordSerializer: _records,
-    RecordReference: _referenced,
+    RecordReference: lambda drawing, serializer: st.deferred(lambda: drawing.named[serializer.name]),
 }

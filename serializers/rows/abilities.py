@@ -75,11 +75,7 @@ def _of_class(cls: type) -> tuple[RecordField, ...]:
     return tuple(attrs.evolve(field, attribute="", init_name="") for field in fields)
 
 
-def _row_hint(_: Any, arguments: tuple[Any, ...]) -> RowSerializer:
-    return RowSerializer(tuple(_column("", item) for item in arguments))
-
-
-HINTS: HintTable = {Row: _row_hint}
+HINTS: HintTable = {Row: lambda _, arguments: RowSerializer(tuple(_column("", item) for item in arguments))}
 
 
 if TYPE_CHECKING:

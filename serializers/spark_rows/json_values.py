@@ -93,10 +93,6 @@ def _floats(column: pa.Array, _: SparkType) -> Iterator[Any]:
     return (None if value is None else tagged_float(value) for value in column.to_pylist())
 
 
-def _bytes(column: pa.Array, _: SparkType) -> Iterator[Any]:
-    return (None if value is None else {"$bytes": value.hex()} for value in column.to_pylist())
-
-
 def _decimals(column: pa.Array, _: SparkType) -> Iterator[Any]:
     for value in column.to_pylist():
         if value is None:
@@ -145,7 +141,7 @@ _PARTS: dict[str, Callable[[pa.Array, SparkType], Iterator[Any]]] = {
     "varchar": _texts,
     "float": _floats,
     "double": _floats,
-    "binary": _bytes,
+    "binary": lambda column, _: (None if value is None else {"$bytes": value.hex()} for value in column.to_pylist()),
     "decimal": _decimals,
     "date": _tagged("$localdate", _civil),
     "timestamp": _tagged("$instant", _instant),

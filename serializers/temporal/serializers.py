@@ -266,24 +266,10 @@ class LocalDateTimeSerializer(TemporalSerializer):
     )  # fmt: skip
 
 
-@snapshot_of(InstantSerializer)
-class InstantSerializerSnapshot(TemporalSnapshot):
-    """Snapshot of `InstantSerializer`."""
-
-
-@snapshot_of(LocalDateSerializer)
-class LocalDateSerializerSnapshot(TemporalSnapshot):
-    """Snapshot of `LocalDateSerializer`."""
-
-
-@snapshot_of(LocalTimeSerializer)
-class LocalTimeSerializerSnapshot(TemporalSnapshot):
-    """Snapshot of `LocalTimeSerializer`."""
-
-
-@snapshot_of(LocalDateTimeSerializer)
-class LocalDateTimeSerializerSnapshot(TemporalSnapshot):
-    """Snapshot of `LocalDateTimeSerializer`."""
+InstantSerializerSnapshot = snapshot_of(InstantSerializer, TemporalSnapshot)
+LocalDateSerializerSnapshot = snapshot_of(LocalDateSerializer, TemporalSnapshot)
+LocalTimeSerializerSnapshot = snapshot_of(LocalTimeSerializer, TemporalSnapshot)
+LocalDateTimeSerializerSnapshot = snapshot_of(LocalDateTimeSerializer, TemporalSnapshot)
 
 
 _IN_ZONE_OF_JVM = "stored as a moment in the time zone of its JVM"
@@ -333,24 +319,10 @@ class SqlTimestampSerializer(TemporalSerializer):
         )
 
 
-@snapshot_of(DateSerializer)
-class DateSerializerSnapshot(TemporalSnapshot):
-    """Snapshot of `DateSerializer`."""
-
-
-@snapshot_of(SqlDateSerializer)
-class SqlDateSerializerSnapshot(TemporalSnapshot):
-    """Snapshot of `SqlDateSerializer`."""
-
-
-@snapshot_of(SqlTimeSerializer)
-class SqlTimeSerializerSnapshot(TemporalSnapshot):
-    """Snapshot of `SqlTimeSerializer`."""
-
-
-@snapshot_of(SqlTimestampSerializer)
-class SqlTimestampSerializerSnapshot(TemporalSnapshot):
-    """Snapshot of `SqlTimestampSerializer`."""
+DateSerializerSnapshot = snapshot_of(DateSerializer, TemporalSnapshot)
+SqlDateSerializerSnapshot = snapshot_of(SqlDateSerializer, TemporalSnapshot)
+SqlTimeSerializerSnapshot = snapshot_of(SqlTimeSerializer, TemporalSnapshot)
+SqlTimestampSerializerSnapshot = snapshot_of(SqlTimestampSerializer, TemporalSnapshot)
 
 
 TIMES: tuple[type[TemporalSerializer], ...] = (

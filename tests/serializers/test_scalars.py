@@ -16,15 +16,21 @@ from stateshift.compat.testing.strategies import values_of
 from stateshift.serializers import rewrite
 from stateshift.serializers.containers.arrays import ARRAYS, BytesSerializer
 from stateshift.serializers.families import families
-from stateshift.serializers.flink.namespaces import VoidSerializer
+from stateshift.serializers.flink.namespaces import (
+    GlobalWindowSerializer,
+    TimeWindowSerializer,
+    VoidNamespaceSerializer,
+    VoidSerializer,
+)
 from stateshift.serializers.primitives import table as primitives
 from stateshift.serializers.primitives.numeric import NumberSerializer, NumberSnapshot
 from stateshift.serializers.primitives.table import NUMBERS, PRIMITIVES
 from stateshift.serializers.registry import registry
-from stateshift.serializers.scalars import Scalar, ScalarSerializer, snapshot_of
+from stateshift.serializers.scalars import Scalar, ScalarSerializer, flink_id, snapshot_of
 from stateshift.serializers.temporal.serializers import TIMES, SqlTimestampSerializer
 from stateshift.state.columnar.column_values import all_codecs
 
+NAMESPACES = (VoidNamespaceSerializer, TimeWindowSerializer, GlobalWindowSerializer)
 ROWS = pytest.mark.parametrize("scalar", [*PRIMITIVES, *TIMES])
 FROM_ROWS = (Ability.COLUMNS, Ability.JSON_FORMS, Ability.REWRITES, Ability.SOURCES, Ability.STRATEGIES)
 
@@ -32,7 +38,7 @@ FROM_ROWS = (Ability.COLUMNS, Ability.JSON_FORMS, Ability.REWRITES, Ability.SOUR
 def test_the_tables_have_every_scalar_of_their_families():
     found = {cls for cls in built_in.serializers() if issubclass(cls, ScalarSerializer)}
 
-    assert {*PRIMITIVES, *TIMES, BytesSerializer, VoidSerializer} == found
+    assert {*PRIMITIVES, *TIMES, *NAMESPACES, BytesSerializer, VoidSerializer} == found
 
 
 @ROWS
@@ -69,10 +75,6 @@ class LittleSerializer(NumberSerializer[int]):
     row = Scalar("little", "Little", "acme.Little", "<q", "Little", arrow="int64")
 
 
-class LittleSerializerSnapshot(NumberSnapshot[int]):
-    """Its snapshot."""
-
-
 def fresh(module):
     """A module of the family, made again from the tables as they are now."""
     spec = importlib.util.find_spec(f"stateshift.serializers.primitives.{module}")
@@ -83,7 +85,7 @@ def fresh(module):
 
 def test_a_new_number_is_one_row(monkeypatch, write, read):
     with registry.restored():
-        snapshot = snapshot_of(LittleSerializer, "acme.")(LittleSerializerSnapshot)
+        snapshot = snapshot_of(LittleSerializer, NumberSnapshot, snapshot_id=flink_id("Little", "acme."))
         monkeypatch.setattr(primitives, "NUMBERS", (*NUMBERS, LittleSerializer))
         monkeypatch.setattr(primitives, "PRIMITIVES", (*PRIMITIVES, LittleSerializer))
         little = LittleSerializer()
