@@ -132,7 +132,6 @@ class TypeDeserializer(Protocol[T_co]):
 
     def deserialize(self, source: DataInputView) -> T_co:
         """Read one value; raises `CorruptSavepoint` on bytes that cannot be one, as every short read does."""
-        ...
 
 
 class TypeSerializer(ABC, Generic[T]):

@@ -55,17 +55,14 @@ class Speller(Protocol):
 
     def part(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> str:
         """Return the text of a nested type."""
-        ...
 
     def record(
         self, word: str, name: str, fields: Iterable[tuple[str, TypeSerializerConfigSnapshot[Any], bool]]
     ) -> str:
         """Return the text of a type with fields: each a name, a type, and whether it may be null."""
-        ...
 
     def symbols(self, word: str, name: str, symbols: Iterable[str]) -> str:
         """Return the text of a type whose values are named constants."""
-        ...
 
 
 class TypeSerializerConfigSnapshot(ABC, Generic[T]):

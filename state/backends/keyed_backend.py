@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from ...serializers.serializer import TypeSerializer
     from ..formats.flink.blocks import Block
     from ..formats.flink.handles import KeyedHandle
-    from ..formats.flink.keyed_readers import KeyedReader
-    from ..formats.flink.keyed_stream import KeyedStreamHeader
+    from ..formats.flink.keyed_stream import KeyedReader, KeyedStreamHeader
     from ..runtime.descriptors import StateDescriptor
     from ..runtime.states import State
     from ..storage.files import Folder
@@ -39,23 +38,18 @@ class TimerQueue(Protocol):
 
     def add(self, timestamp: int, key: Any, namespace: Any) -> bool:
         """Add a timer; return False where there is the same one already."""
-        ...
 
     def remove(self, timestamp: int, key: Any, namespace: Any) -> None:
         """Remove a timer; there may be none."""
-        ...
 
     def first_timestamp(self) -> int | None:
         """Return the time of the first timer in milliseconds; None where there is none."""
-        ...
 
     def poll(self, until: int) -> tuple[int, Any, Any] | None:
         """Remove and return the first timer that fires at `until` or before, as (time, key, namespace); else None."""
-        ...
 
     def timers(self) -> Iterator[tuple[int, Any, Any]]:
         """Yield all timers, in no order."""
-        ...
 
 
 class FrozenState(Protocol):
@@ -68,18 +62,15 @@ class FrozenState(Protocol):
     @property
     def header(self) -> KeyedStreamHeader:
         """The key snapshot and the states: the index of a state is its id in the blocks."""
-        ...
 
     def blocks(self, key_groups: range | None = None, state_ids: Collection[int] | None = None) -> Iterator[Block]:
         """Yield the canonical blocks of some key groups and states (by default all), key groups ascending.
 
         Within a key group the states are in the order of their ids. It may be called from another thread.
         """
-        ...
 
     def release(self) -> None:
         """Release what the backend kept for this; calling it twice is harmless."""
-        ...
 
 
 class KeyedStateBackend(ABC):

@@ -61,7 +61,6 @@ class SnapshotResources(Protocol):
 
     def release(self) -> None:
         """Drop it; calling it twice is harmless."""
-        ...
 
 
 R = TypeVar("R", bound=SnapshotResources)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from ..formats.flink.handles import KeyedHandle, OperatorStateHandle
-    from ..formats.flink.keyed_readers import KeyedReader
+    from ..formats.flink.keyed_stream import KeyedReader
     from ..formats.flink.meta_info import StateMetaInfo
     from ..savepoint.reader import SavepointOperator
     from ..savepoint.states import SavepointState

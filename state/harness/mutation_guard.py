@@ -24,7 +24,7 @@ from ..runtime.states import AggregatingState, ListState, MapState, ReducingStat
 if TYPE_CHECKING:
     from ...serializers.serializer import TypeSerializer
     from ..backends.keyed_backend import FrozenState, TimerQueue
-    from ..formats.flink.keyed_readers import KeyedReader
+    from ..formats.flink.keyed_stream import KeyedReader
     from ..runtime.descriptors import StateDescriptor
     from ..timers import TimeDomain
 

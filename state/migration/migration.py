@@ -66,12 +66,10 @@ class TaskRunner(Runner, AbstractContextManager[Any], Protocol):
     @property
     def cores(self) -> int:
         """The number of tasks that it would run at a time, as far as that is known before it is started."""
-        ...
 
     @property
     def is_asked(self) -> bool:
         """Whether it is to be used however little there is to do."""
-        ...
 
 
 def migrate_savepoint(

@@ -28,7 +28,6 @@ class TakesBadValues(Protocol):
 
     def put(self, state: StatePlan, bad_values: Iterable[BadValue], types: StoredTypes | None) -> None:
         """Add bad values of one state, which `types` read; they are needed only if there are any."""
-        ...
 
 
 class Quarantine:

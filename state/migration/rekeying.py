@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from ...compat.plan import OperatorPlan
     from ..formats.flink.handles import KeyedHandle
-    from ..formats.flink.keyed_readers import KeyedReader
+    from ..formats.flink.keyed_stream import KeyedReader
     from ..publication.lineage import StateCount
     from ..runner import Conditions
     from ..storage.files import Folder

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
     from ...compat.description import StateKind
     from ..formats.flink.handles import KeyedHandle, OperatorStateHandle
-    from ..formats.flink.keyed_readers import KeyedReader
+    from ..formats.flink.keyed_stream import KeyedReader
     from ..storage.files import Folder
     from ..transcode.choice import ExecutorName
 

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from ...compat.report import CheckReport, StateReport
     from ..formats.flink.blocks import Block
     from ..formats.flink.handles import KeyedHandle, OperatorStateHandle
-    from ..formats.flink.keyed_readers import KeyedReader
+    from ..formats.flink.keyed_stream import KeyedReader
     from ..savepoint.reader import Savepoint, SavepointOperator
 
     _Planned = tuple[StatePlan, "_Found", Recoding | None]

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ...compat.plan import OperatorPlan, StatePlan
-    from ..formats.flink.keyed_readers import KeyedReader
-    from ..formats.flink.keyed_stream import KeyedStreamHeader, KeyedStreamWriter
+    from ..formats.flink.keyed_stream import KeyedReader, KeyedStreamHeader, KeyedStreamWriter
     from ..formats.flink.meta_info import StateMetaInfo
     from ..transcode.entry_check import SeenKeys
     from ..transcode.key_groups import NewKeyGroups

@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from ...serializers.serializer import TypeSerializer
     from ..entry_keys import EntryKey
     from ..formats.flink.blocks import Block
-    from ..formats.flink.keyed_readers import KeyedReader
-    from ..formats.flink.keyed_stream import KeyedStreamHeader
+    from ..formats.flink.keyed_stream import KeyedReader, KeyedStreamHeader
     from ..formats.flink.meta_info import StateMetaInfo
     from ..transcode.choice import ExecutorName
     from ..transcode.entry_check import EntryCheck

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ...serializers.json_forms import Tagger
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
     from ..formats.flink.entries import EntryDecoder
-    from ..formats.flink.keyed_readers import KeyedReader
+    from ..formats.flink.keyed_stream import KeyedReader
     from .reader import SavepointOperator
     from .states import SavepointState
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..formats.flink.blocks import Block
     from ..formats.flink.entries import Entry, EntryDecoder
     from ..formats.flink.handles import KeyedHandle, OperatorStateHandle
-    from ..formats.flink.keyed_readers import KeyedReader
+    from ..formats.flink.keyed_stream import KeyedReader
     from ..formats.flink.metadata import OperatorState
     from ..storage.files import Folder
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from ..formats.flink.blocks import Block
     from ..formats.flink.handles import KeyedHandle, KeyGroupsHandle
-    from ..formats.flink.keyed_readers import KeyedReader
+    from ..formats.flink.keyed_stream import KeyedReader
     from ..formats.flink.meta_info import StateMetaInfo
     from ..formats.flink.sources import ByteSource
     from ..storage.files import Folder

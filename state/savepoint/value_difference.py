@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ...compat.description import StateDescription
     from ...compat.difference import Difference, OperatorDifference, StateDifference
     from ..formats.flink.blocks import Block
-    from ..formats.flink.keyed_readers import KeyedReader
+    from ..formats.flink.keyed_stream import KeyedReader
     from ..formats.flink.meta_info import StateMetaInfo
     from .reader import Savepoint, SavepointOperator
     from .states import SavepointState

@@ -145,7 +145,6 @@ class Transcoder(Protocol):
 
         This is so if two old user keys may become one, or all entries of a key are transformed together.
         """
-        ...
 
     def transcode(self, block: bytes | memoryview, prefix: bytes = b"") -> Transcoded:
         """Rewrite a block.
@@ -162,7 +161,6 @@ class Transcoder(Protocol):
         The errors have state, key, path and rule; `where["offset"]` is the start of the entry within the block, to
         which the caller adds the offset of the block.
         """
-        ...
 
 
 class ElementTranscoder(Protocol):
@@ -170,4 +168,3 @@ class ElementTranscoder(Protocol):
 
     def transcode(self, elements: Sequence[bytes]) -> TranscodedElements:
         """Rewrite elements; raises as `Transcoder.transcode`."""
-        ...

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from ....compat.plan import StatePlan
     from ....serializers.serializer import TypeSerializer
-    from ...formats.flink.keyed_readers import KeyedReader
+    from ...formats.flink.keyed_stream import KeyedReader
     from ...formats.flink.meta_info import StateMetaInfo
     from ...runtime.descriptors import StateDescriptor
     from ...timers import TimeDomain

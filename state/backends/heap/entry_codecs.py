@@ -42,7 +42,6 @@ class FrozenPart(Protocol):
 
     def blocks(self, slot: int, key_group: int, state_id: int) -> Iterator[Block]:
         """Yield its blocks of one key group."""
-        ...
 
 
 @attrs.frozen
@@ -142,11 +141,9 @@ class Codec(Protocol):
 
     def entries(self, key_group: int, held: dict[Any, Any]) -> Iterator[tuple[bytes, bytes]]:
         """Yield the entries of a key group, as pairs of key bytes and value bytes."""
-        ...
 
     def read(self, slot: int, key: bytes, value: bytes) -> None:
         """Add an entry to the table; raises `CorruptSavepoint` where it does not fit the types."""
-        ...
 
 
 class _Keys:

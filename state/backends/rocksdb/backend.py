@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ....serializers.serializer import TypeSerializer
     from ...formats.flink.handles import KeyedHandle
-    from ...formats.flink.keyed_readers import KeyedReader
+    from ...formats.flink.keyed_stream import KeyedReader
     from ...storage.files import Folder
     from .options import RocksDBOptionsFactory
 

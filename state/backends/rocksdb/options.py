@@ -42,15 +42,12 @@ class RocksDBOptionsFactory(Protocol):
 
     def create_db_options(self, current_options: Any) -> Any:
         """Return the options of the database: the given ones, changed."""
-        ...
 
     def create_column_options(self, current_options: Any) -> Any:
         """Return the options of a column family, that is of a state: the given ones, changed."""
-        ...
 
     def configure(self, configuration: Configuration) -> RocksDBOptionsFactory:
         """Return a factory with this configuration, usually itself."""
-        ...
 
 
 @attrs.frozen

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ....serializers.serializer import TypeSerializer
-    from ...formats.flink.keyed_readers import KeyedReader
+    from ...formats.flink.keyed_stream import KeyedReader
     from ...formats.flink.meta_info import StateMetaInfo
     from ...runtime.descriptors import StateDescriptor
     from ...runtime.states import State

@@ -27,18 +27,15 @@ class SortedTable(Protocol):
 
     def get(self, key: bytes) -> bytes | None:
         """Return the value of a key; None where it has none."""
-        ...
 
     def write(self, changes: Mapping[bytes, bytes | None]) -> None:
         """Set the values of some keys; None removes a key, which may be missing."""
-        ...
 
     def items(self, start: bytes, stop: bytes) -> Iterator[Items]:
         """Yield the entries from `start` to before `stop` in the order of their keys, some at a time.
 
         The keys and the values of one step have the same number. What is written meanwhile may be seen or not.
         """
-        ...
 
 
 class SortedView(SortedFamilies, Protocol):
@@ -46,7 +43,6 @@ class SortedView(SortedFamilies, Protocol):
 
     def release(self) -> None:
         """Drop what was kept for this view; calling it twice is harmless."""
-        ...
 
 
 class SortedStore(Protocol):
@@ -54,19 +50,15 @@ class SortedStore(Protocol):
 
     def table(self, name: str) -> SortedTable:
         """Return a table, which is created where it is missing."""
-        ...
 
     def drop(self, name: str) -> bool:
         """Remove an empty table; return False where that cannot be done now, because it may still be read."""
-        ...
 
     def freeze(self) -> SortedView:
         """Return all tables as they are now. It must be short."""
-        ...
 
     def close(self) -> None:
         """Free memory and files; the store cannot be used afterwards."""
-        ...
 
 
 def prefix_end(prefix: bytes) -> bytes:

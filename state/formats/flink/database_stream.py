@@ -18,7 +18,7 @@ from ....serializers.errors import CorruptSavepoint, located
 from ...key_groups import prefix_size
 from ...transcode.choice import ExecutorName
 from .blocks import MARGIN_BYTES, Block
-from .keyed_stream import RUN_BYTES
+from .keyed_stream import RUN_BYTES, KeyedReader
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -37,11 +37,9 @@ class SortedFamilies(Protocol):
     @property
     def families(self) -> frozenset[str]:
         """The names of the tables, one for each state."""
-        ...
 
     def items(self, family: str, start: bytes | None = None, stop: bytes | None = None) -> Iterator[Items]:
         """Yield the entries from `start` to before `stop`, some at a time; None: without a limit."""
-        ...
 
 
 class _Lengths(dict[int, bytes]):
@@ -58,18 +56,9 @@ _lengths = _Lengths()
 
 
 @attrs.frozen(slots=False)
-class DatabaseStreamReader:
-    """Reads the keyed state of one subtask from a database. Created with `open`.
+class DatabaseStreamReader(KeyedReader):
+    """Reads the keyed state of one subtask from a database. Created with `open`."""
 
-    Attributes:
-        header: The key snapshot and the states.
-        name: The name of the database in messages.
-        executor: The executor that processes the canonical entries.
-    """
-
-    header: KeyedStreamHeader
-    name: str
-    executor: ExecutorName
     _database: SortedFamilies = attrs.field(repr=False)
     _key_groups: range
     _prefix: int
@@ -95,11 +84,6 @@ class DatabaseStreamReader:
         reader._require_own()
         return reader
 
-    @property
-    def hidden(self) -> dict[str, str]:
-        """The states whose entries cannot be reached: none, because the database frames every value."""
-        return {}
-
     @cached_property
     def foreign(self) -> int:
         """The number of entries of other key groups, which are left out."""
@@ -112,13 +96,6 @@ class DatabaseStreamReader:
         )
 
     def blocks(self, key_groups: range | None = None, state_ids: Collection[int] | None = None) -> Iterator[Block]:
-        """Yield the canonical blocks of some key groups and states (by default all), key groups ascending.
-
-        A long block is yielded in several consecutive pieces, so that memory is bounded.
-
-        Raises:
-            CorruptSavepoint: The bytes are damaged.
-        """
         own = self._key_groups if key_groups is None else common(self._key_groups, key_groups)
         if not own:
             return

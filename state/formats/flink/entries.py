@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from ....serializers.serializer import TypeSerializer
     from ....serializers.snapshot import TypeSerializerConfigSnapshot
-    from .keyed_readers import KeyedReader
+    from .keyed_stream import KeyedReader
 
 T = TypeVar("T")
 Address = tuple[int, int, bytes, bytes]

@@ -28,7 +28,7 @@ from ...key_groups import prefix_size
 from ...transcode.choice import ExecutorName
 from .blocks import Block
 from .key_group_ranges import extents
-from .keyed_stream import RUN_BYTES, read_stream_header
+from .keyed_stream import RUN_BYTES, KeyedReader, read_stream_header
 from .meta_info import MetaInfoKind
 from .snappy import decompress
 from .state_kinds import entry_key_format, keyed_kind
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from .meta_info import StateMetaInfo
     from .sources import ByteSource
 
-_SEPARATOR = b"\x2c" * len(SEPARATOR)
 _NULL, _PRESENT = b"\x01", b"\x00"
 _LEAST_ENTRY_BYTES = 2
 _TIME_BYTES = 8
@@ -59,7 +58,6 @@ class _Shape(Protocol):
 
     def read(self, source: DataInputView, key_group: int) -> _Items:
         """Read one entry; return its canonical entries as pairs of key bytes and value bytes."""
-        ...
 
 
 @attrs.frozen
@@ -93,7 +91,7 @@ class _List:
     def read(self, source: DataInputView, key_group: int) -> _Items:
         place = _place(source, self.keys, key_group)
         elements = [_passed(source, self.element) for _ in range(source.read_size("elements of a list"))]
-        return [(self.keys.join(place), _SEPARATOR.join(elements))] if elements else []
+        return [(self.keys.join(place), SEPARATOR.join(elements))] if elements else []
 
 
 @attrs.frozen
@@ -168,20 +166,16 @@ class _Shapes:
 
 
 @attrs.frozen(slots=False)
-class NativeStreamReader:
+class NativeStreamReader(KeyedReader):
     """Reads the keyed state of one subtask from the heap backend's native format. Created with `open`.
 
     A key group is held in memory while it is read, as Flink itself held it.
 
     Attributes:
-        header: The key snapshot and the states.
         source: The bytes of the stream.
-        executor: The executor that processes the canonical entries.
     """
 
-    header: KeyedStreamHeader
     source: ByteSource
-    executor: ExecutorName
     _extents: tuple[Extent, ...] = attrs.field(repr=False)
     _shapes: _Shapes = attrs.field(repr=False)
 
@@ -202,17 +196,7 @@ class NativeStreamReader:
                     f"key group {group} has no place in the stream, as each has in this format", offset=0
                 )
             shapes = _Shapes.of(header, max_parallelism)
-            return cls(header, source, executor, tuple(extents(source, handle)), shapes)
-
-    @property
-    def name(self) -> str:
-        """The name of the stream in messages."""
-        return self.source.name
-
-    @property
-    def foreign(self) -> int:
-        """The number of stored entries of other key groups: a stream has none."""
-        return 0
+            return cls(header, source.name, executor, source, tuple(extents(source, handle)), shapes)
 
     @cached_property
     def hidden(self) -> dict[str, str]:
@@ -234,12 +218,6 @@ class NativeStreamReader:
         return hidden
 
     def blocks(self, key_groups: range | None = None, state_ids: Collection[int] | None = None) -> Iterator[Block]:
-        """Yield the canonical blocks of some key groups and states (by default all), key groups ascending.
-
-        Raises:
-            OldReaderUnavailable: One of these states has entries whose ends cannot be found.
-            CorruptSavepoint: The bytes are damaged.
-        """
         wanted = range(len(self.header.states)) if state_ids is None else state_ids
         for extent in self._extents:
             if key_groups is None or extent.key_group in key_groups:

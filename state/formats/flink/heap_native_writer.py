@@ -38,11 +38,9 @@ class _Form(Protocol):
 
     def add(self, entries: Iterable[tuple[bytes, bytes]]) -> None:
         """Add canonical entries."""
-        ...
 
     def take(self) -> tuple[int, bytes]:
         """Return the number of entries and their bytes, and begin with the next key group."""
-        ...
 
 
 class _Whole:

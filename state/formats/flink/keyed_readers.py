@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from ....serializers.errors import StateShiftError
 from ...storage.prefetch import ahead
 from ...transcode.choice import choose_executor
 from .handles import NATIVE, NATIVE_OLD, DatabaseHandle
-from .keyed_stream import KeyedStreamReader, read_stream_header
+from .keyed_stream import KeyedReader, KeyedStreamReader, read_stream_header
 from .sources import open_proven, open_stream
 
 if TYPE_CHECKING:
@@ -23,44 +23,6 @@ if TYPE_CHECKING:
     from .sources import ByteSource
 
 _BYTES = 1 << 20
-
-
-class KeyedReader(Protocol):
-    """Reads the keyed state of one subtask as canonical blocks, in whatever format it is stored."""
-
-    @property
-    def header(self) -> KeyedStreamHeader:
-        """The key snapshot and the states; the index of a state is its id in the blocks."""
-        ...
-
-    @property
-    def name(self) -> str:
-        """The name of the stream in messages."""
-        ...
-
-    @property
-    def executor(self) -> ExecutorName:
-        """The executor that finds the entries."""
-        ...
-
-    @property
-    def hidden(self) -> dict[str, str]:
-        """The states whose entries cannot be reached, each with the reason; none in a canonical stream."""
-        ...
-
-    @property
-    def foreign(self) -> int:
-        """The number of stored entries of other key groups, which are left out; only files of databases have any."""
-        ...
-
-    def blocks(self, key_groups: range | None = None, state_ids: Collection[int] | None = None) -> Iterator[Block]:
-        """Yield the blocks of some key groups and states (by default all), key groups ascending.
-
-        Raises:
-            OldReaderUnavailable: The ends of the entries of a requested state cannot be found (native formats only).
-            CorruptSavepoint: The bytes are damaged.
-        """
-        ...
 
 
 def read_header(handle: KeyedHandle, folder: Folder) -> KeyedStreamHeader:

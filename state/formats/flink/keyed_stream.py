@@ -8,6 +8,7 @@ Nothing here decodes a key or a value. Source: format notes, sections 4 and 5.2.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import lru_cache
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
@@ -111,19 +112,51 @@ def write_keyed_header(header: KeyedStreamHeader, target: DataOutputView) -> Non
     require_header(len(target))
 
 
-@attrs.frozen
-class KeyedStreamReader:
-    """Reads the keyed state of one subtask from a canonical stream, a few megabytes at a time. Created with `open`.
+@attrs.frozen(slots=False)
+class KeyedReader(ABC):
+    """Reads the keyed state of one subtask as canonical blocks, in whatever format it is stored.
 
     Attributes:
-        header: The key snapshot and the states.
-        source: The bytes of the stream.
+        header: The key snapshot and the states; the index of a state is its id in the blocks.
+        name: The name of the stream in messages.
         executor: The executor that finds the entries.
     """
 
     header: KeyedStreamHeader
-    source: ByteSource
+    name: str
     executor: ExecutorName
+
+    @property
+    def hidden(self) -> dict[str, str]:
+        """The states whose entries cannot be reached, each with the reason; none where every value has a length."""
+        return {}
+
+    @property
+    def foreign(self) -> int:
+        """The number of stored entries of other key groups, which are left out; only files of databases have any."""
+        return 0
+
+    @abstractmethod
+    def blocks(self, key_groups: range | None = None, state_ids: Collection[int] | None = None) -> Iterator[Block]:
+        """Yield the blocks of some key groups and states (by default all), key groups ascending, states as stored.
+
+        A long block is yielded in several consecutive pieces, so that memory is bounded.
+
+        Raises:
+            OldReaderUnavailable: The ends of the entries of a requested state cannot be found (native formats only).
+            CorruptSavepoint: The bytes are damaged.
+        """
+
+
+@attrs.frozen(slots=False)
+class KeyedStreamReader(KeyedReader):
+    """Reads the keyed state of one subtask from a canonical stream, a few megabytes at a time. Created with `open`.
+
+    Attributes:
+        source: The bytes of the stream.
+    """
+
+    source: ByteSource
     _extents: tuple[Extent, ...] = attrs.field(repr=False)
 
     @classmethod
@@ -132,22 +165,7 @@ class KeyedStreamReader:
     ) -> KeyedStreamReader:
         """Read the header of the stream of `handle`, and check the offsets; raises as `read_keyed_header`."""
         with located(file=source.name):
-            return cls(_open_header(source, handle), source, executor, tuple(extents(source, handle)))
-
-    @property
-    def name(self) -> str:
-        """The name of the stream in messages."""
-        return self.source.name
-
-    @property
-    def foreign(self) -> int:
-        """The number of stored entries of other key groups: a stream has none."""
-        return 0
-
-    @property
-    def hidden(self) -> dict[str, str]:
-        """The states whose entries cannot be reached: none, because every value has a length before it."""
-        return {}
+            return cls(_open_header(source, handle), source.name, executor, source, tuple(extents(source, handle)))
 
     @property
     def key_groups(self) -> tuple[int, ...]:
@@ -159,10 +177,6 @@ class KeyedStreamReader:
         return sum(extent.end - extent.start for extent in self._extents if extent.key_group == key_group)
 
     def blocks(self, key_groups: range | None = None, state_ids: Collection[int] | None = None) -> Iterator[Block]:
-        """Yield the blocks of some key groups and states (by default all), key groups ascending, states as stored.
-
-        A long block is yielded in several consecutive pieces, so that memory is bounded.
-        """
         chosen = self._chosen(key_groups)
         return (block for block in self._found(chosen) if state_ids is None or block.state_id in state_ids)
 

@@ -27,25 +27,20 @@ class ByteSource(Protocol):
     @property
     def name(self) -> str:
         """The name of the source in messages."""
-        ...
 
     @property
     def size(self) -> int:
         """The size in bytes."""
-        ...
 
     @property
     def piece_bytes(self) -> int:
         """The best number of bytes to read at once in a single sequential pass."""
-        ...
 
     def read_at(self, offset: int, size: int) -> bytes:
         """Read exactly `size` bytes at `offset`; raises `CorruptSavepoint` where there are fewer."""
-        ...
 
     def pieces(self) -> Iterator[bytes | memoryview]:
         """Yield all bytes from start to end; a piece is valid until the next one is requested."""
-        ...
 
 
 @attrs.frozen
@@ -121,21 +116,7 @@ class PassedOn:
     def __init__(self, source: ByteSource, take: Callable[[bytes | memoryview], object]) -> None:
         self._source, self._take = source, take
         self._passed = 0
-
-    @property
-    def name(self) -> str:
-        """The name of the source in messages."""
-        return self._source.name
-
-    @property
-    def size(self) -> int:
-        """Their number."""
-        return self._source.size
-
-    @property
-    def piece_bytes(self) -> int:
-        """The best number of bytes to read at once; see `ByteSource`."""
-        return self._source.piece_bytes
+        self.name, self.size, self.piece_bytes = source.name, source.size, source.piece_bytes
 
     def read_at(self, offset: int, size: int) -> bytes:
         """Read exactly `size` bytes at `offset`."""
