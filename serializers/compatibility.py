@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import attrs
 
-from .errors import DeclarationError, StateShiftError, add_step
+from .errors import DeclarationError, at_step
 from .ways_out import WayOut, ways_out
 
 if TYPE_CHECKING:
@@ -382,11 +382,8 @@ class Child:
     def reader(self) -> TypeDeserializer[Any]:
         """Return the reader of this part's old bytes: its fallback, else the restored serializer."""
         fallback = self.result.fallback
-        try:
+        with at_step(self.step):
             return self.restore() if fallback is None else made_reader(fallback)
-        except StateShiftError as error:
-            add_step(error, self.step)
-            raise
 
 
 @attrs.define

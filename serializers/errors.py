@@ -246,6 +246,22 @@ def add_step(error: StateShiftError, step: str) -> None:
     error.where["path"] = "$" + step + inner.removeprefix("$")
 
 
+class at_step:  # noqa: N801 - it is used like a function
+    """Adds a step, as `add_step`, to the path of errors that leave its `with` block."""
+
+    __slots__ = ("_step",)
+
+    def __init__(self, step: str) -> None:
+        self._step = step
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, StateShiftError):
+            add_step(error, self._step)
+
+
 class CorruptSavepoint(StateShiftError, ValueError):
     """The bytes are not what the format says: truncated, damaged, or not a savepoint."""
 

@@ -30,7 +30,7 @@ from .errors import (
     SnapshotVersionError,
     StateShiftError,
     UnknownSnapshot,
-    add_step,
+    at_step,
     located,
 )
 from .limits import MAX_NESTING, require_nesting
@@ -221,11 +221,8 @@ class CompositeTypeSerializerSnapshot(TypeSerializerConfigSnapshot[T]):
 
     def restore_nested(self, index: int) -> TypeSerializer[Any]:
         """Restore the serializer of a nested snapshot; an error names the step that leads to it."""
-        try:
+        with at_step(self.step(index)):
             return self.nested[index].restore_serializer()
-        except StateShiftError as error:
-            add_step(error, self.step(index))
-            raise
 
     def step(self, index: int) -> str:
         """Return the path step that leads to the values of a nested snapshot."""
@@ -267,11 +264,8 @@ class CompositeTypeSerializerSnapshot(TypeSerializerConfigSnapshot[T]):
         self.nested = tuple(self._read_nested(source, index) for index in range(count))
 
     def _read_nested(self, source: DataInputView, index: int) -> TypeSerializerConfigSnapshot[Any]:
-        try:
+        with at_step(self.step(index)):
             return read_versioned_snapshot(source)
-        except StateShiftError as error:
-            add_step(error, self.step(index))
-            raise
 
 
 def require_readable(snapshot: TypeSerializerConfigSnapshot[Any]) -> None:

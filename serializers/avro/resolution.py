@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..defaults import NO_VALUE
-from ..errors import StateShiftError, ValueNotConvertible, add_step, shown
+from ..errors import StateShiftError, ValueNotConvertible, add_step, at_step, shown
 from ..wording import one
 from . import logical_types as avro_logical
 from .codec import choose_branch, is_scalar, misfit, round_float
@@ -198,22 +198,16 @@ def _tagging(inner: Convert, union: Node, place: int) -> Convert:
 
 def _array(inner: Convert) -> Convert:
     def convert(value: Any) -> list[Any]:
-        try:
+        with at_step("[]"):
             return [inner(item) for item in value]
-        except StateShiftError as error:
-            add_step(error, "[]")
-            raise
 
     return convert
 
 
 def _map(inner: Convert) -> Convert:
     def convert(value: Any) -> dict[str, Any]:
-        try:
+        with at_step("{}"):
             return {key: inner(item) for key, item in value.items()}
-        except StateShiftError as error:
-            add_step(error, "{}")
-            raise
 
     return convert
 

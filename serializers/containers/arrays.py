@@ -16,7 +16,7 @@ import attrs
 
 from .. import rewrite
 from ..compatibility import CompatibilityResult, Finding, Verdict, compose
-from ..errors import CorruptSavepoint, DeclarationError, StateShiftError, ValueNotConvertible, add_step, shown
+from ..errors import CorruptSavepoint, DeclarationError, ValueNotConvertible, at_step, shown
 from ..primitives.numeric import (
     BooleanSerializer,
     ByteSerializer,
@@ -137,12 +137,9 @@ class PrimitiveArraySerializer(TypeSerializer[list[Any]]):
         if packed is not None:
             target.write(packed)
             return
-        try:
+        with at_step(STEP):
             for item in value:
                 self.element.serialize(item, target)
-        except StateShiftError as error:
-            add_step(error, STEP)
-            raise
 
     def _packed(self, value: list[Any] | tuple[Any, ...] | array.array[Any]) -> bytes | None:
         """Return the bytes of plain numbers, packed at once; None if the element serializer must check each of them."""

@@ -15,7 +15,7 @@ import attrs
 
 from .. import rewrite
 from ..compatibility import CompatibilityResult, Finding, Verdict, compose
-from ..errors import StateShiftError, ValueNotConvertible, add_step, shown
+from ..errors import ValueNotConvertible, at_step, shown
 from ..primitives.text import StringSerializer, StringSerializerSnapshot
 from ..registry import register_snapshot
 from ..scalars import BASE, flink_id
@@ -81,24 +81,18 @@ class StringArraySerializer(TypeSerializer[list[str | None]]):
     def serialize(self, value: list[str | None], target: DataOutputView) -> None:
         items, element = _items(value), self.element
         target.write_int(len(items))
-        try:
+        with at_step(STEP):
             for item in items:
                 if item is None and not self.nullable_elements:
                     _refuse_null()
                 element.serialize(item, target)
-        except StateShiftError as error:
-            add_step(error, STEP)
-            raise
 
     def deserialize(self, source: DataInputView) -> list[str | None]:
         count, element = source.read_size("strings of an array"), StringSerializer(allow_null=True)
-        try:
+        with at_step(STEP):
             items: list[str | None] = [element.deserialize(source) for _ in range(count)]
             if None in items and not self.nullable_elements:
                 _refuse_null()
-        except StateShiftError as error:
-            add_step(error, STEP)
-            raise
         return items
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[list[str | None]]:
@@ -141,20 +135,17 @@ class GenericArraySerializer(TypeSerializer[list[E | None]]):
     def serialize(self, value: list[E | None], target: DataOutputView) -> None:
         items = _items(value)
         target.write_int(len(items))
-        try:
+        with at_step(STEP):
             for item in items:
                 target.write_boolean(item is not None)
                 if item is not None:
                     self.element.serialize(item, target)
                 elif not self.nullable_elements:
                     _refuse_null()
-        except StateShiftError as error:
-            add_step(error, STEP)
-            raise
 
     def deserialize(self, source: DataInputView) -> list[E | None]:
         items: list[E | None] = []
-        try:
+        with at_step(STEP):
             for _ in range(source.read_size("elements of an array")):
                 if source.read_boolean():
                     items.append(self.element.deserialize(source))
@@ -162,9 +153,6 @@ class GenericArraySerializer(TypeSerializer[list[E | None]]):
                 if not self.nullable_elements:
                     _refuse_null()
                 items.append(None)
-        except StateShiftError as error:
-            add_step(error, STEP)
-            raise
         return items
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[list[E | None]]:

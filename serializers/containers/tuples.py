@@ -23,7 +23,7 @@ import attrs
 
 from .. import rewrite
 from ..compatibility import Child, CompatibilityResult, Finding, Verdict, compose
-from ..errors import CorruptSavepoint, DeclarationError, StateShiftError, ValueNotConvertible, add_step, shown
+from ..errors import CorruptSavepoint, DeclarationError, StateShiftError, ValueNotConvertible, add_step, at_step, shown
 from ..registry import register_snapshot
 from ..serializer import CONVERTER, KEEP_OLD_TYPE, TypeSerializer, incompatible, unrelated
 from ..snapshot import CompositeTypeSerializerSnapshot, FlinkSnapshot, TypeSerializerConfigSnapshot
@@ -265,19 +265,13 @@ class EitherSerializer(TypeSerializer[Either[Any, Any]]):
             raise ValueNotConvertible(f"{shown(value)} is neither a Left nor a Right")
         is_left = isinstance(value, Left)
         target.write_boolean(is_left)
-        try:
+        with at_step(_STEPS[not is_left]):
             (self.left if is_left else self.right).serialize(value.value, target)
-        except StateShiftError as error:
-            add_step(error, _STEPS[not is_left])
-            raise
 
     def deserialize(self, source: DataInputView) -> Either[Any, Any]:
         is_left = source.read_boolean()
-        try:
+        with at_step(_STEPS[not is_left]):
             return Left(self.left.deserialize(source)) if is_left else Right(self.right.deserialize(source))
-        except StateShiftError as error:
-            add_step(error, _STEPS[not is_left])
-            raise
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[Either[Any, Any]]:
         return JavaEitherSerializerSnapshot((self.left.snapshot_configuration(), self.right.snapshot_configuration()))
@@ -307,12 +301,9 @@ class EitherConversion:
         convert = self.left if is_left else self.right
         if convert is None or value.value is None:
             return value
-        try:
+        with at_step(_STEPS[not is_left]):
             converted = convert(value.value)
             return Left(converted) if is_left else Right(converted)
-        except StateShiftError as error:
-            add_step(error, _STEPS[not is_left])
-            raise
 
 
 @register_snapshot

@@ -22,7 +22,7 @@ from ..containers.pieces import unique
 from ..containers.tuples import TupleSerializer
 from ..containers.wrappers import OptionalSerializer
 from ..enums.serializers import EnumSerializer
-from ..errors import CorruptSavepoint, DeclarationError, StateShiftError, ValueNotConvertible, add_step, shown
+from ..errors import CorruptSavepoint, DeclarationError, ValueNotConvertible, at_step, shown
 from ..field_pairs import claims_of
 from ..hints import serializer_for
 from ..primitives.numeric import FloatSerializer, NumberSerializer, to_single_precision
@@ -217,11 +217,8 @@ class _Described:
         return value
 
     def _step(self, step: str, value: Any, new: TypeSerializer[Any]) -> Any:
-        try:
+        with at_step(step):
             return self.of(value, new)
-        except StateShiftError as error:
-            add_step(error, step)
-            raise
 
     def _record(self, value: Any, new: DescribedRecordSerializer[Any]) -> Any:
         name = _name_of(value)

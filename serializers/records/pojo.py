@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 import attrs
 
 from ..defaults import Default
-from ..errors import CorruptSavepoint, DeclarationError, OldReaderUnavailable, StateShiftError, add_step
+from ..errors import CorruptSavepoint, DeclarationError, OldReaderUnavailable, at_step
 from ..flink.opaque import OptionalEntry, OptionalMap
 from ..primitives.numeric import BooleanSerializer
 from ..primitives.table import NUMBERS
@@ -228,11 +228,8 @@ def _nested(entry: OptionalEntry, source: DataInputView, *, step: str = "") -> T
     if known is not None:
         return known
     view = source.part(entry.value_at, len(entry.value))
-    try:
+    with at_step(step):
         snapshot = read_versioned_snapshot(view)
-    except StateShiftError as error:
-        add_step(error, step)
-        raise
     if view.remaining():
         raise CorruptSavepoint(f"{view.remaining()} bytes follow a nested snapshot", offset=view.position)
     if _is_plain(snapshot):

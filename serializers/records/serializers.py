@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 import attrs
 
 from .. import rewrite
-from ..errors import CorruptSavepoint, OldReaderUnavailable, StateShiftError, ValueNotConvertible, add_step, cause_text
+from ..errors import (
+    CorruptSavepoint,
+    OldReaderUnavailable,
+    StateShiftError,
+    ValueNotConvertible,
+    add_step,
+    at_step,
+    cause_text,
+)
 from ..registry import register_snapshot
 from ..serializer import DECLARED, IDENTITY, TypeSerializer, unrelated
 from ..snapshot import OWN_PREFIX, TypeSerializerConfigSnapshot, read_versioned_snapshot, write_versioned_snapshot
@@ -358,11 +366,8 @@ def holds_nulls(snapshot: TypeSerializerConfigSnapshot[Any]) -> bool:
 def _reader(field: StoredField, readers: Mapping[str, TypeDeserializer[Any]]) -> TypeSerializer[Any]:
     if field.name in readers:
         return readers[field.name]  # type: ignore[return-value]  # it only ever reads
-    try:
+    with at_step(f".{field.name}"):
         return field.snapshot.restore_serializer()
-    except StateShiftError as error:
-        add_step(error, f".{field.name}")
-        raise
 
 
 def _subclass_reader(snapshot: RecordSnapshot, readers: Readers) -> DescribedRecordSerializer[Any]:
@@ -418,11 +423,8 @@ class RecordSerializerSnapshot(RecordSnapshot):
         fields = []
         for _ in range(source.read_size("fields", least_bytes_each=9)):
             name, optional = source.read_utf(), source.read_boolean()
-            try:
+            with at_step(f".{name}"):
                 fields.append(StoredField(name, read_versioned_snapshot(source), optional))
-            except StateShiftError as error:
-                add_step(error, f".{name}")
-                raise
         self.fields = tuple(fields)
         count = source.read_size("subclasses", least_bytes_each=8)
         self.registered = tuple((source.read_utf(), read_record_snapshot(source)) for _ in range(count))

@@ -19,7 +19,7 @@ from ...serializers.columns.bytes_at import PADDING
 from ...serializers.columns.codec import Cells
 from ...serializers.containers.tuples import TupleSerializer
 from ...serializers.containers.wrappers import OptionalSerializer
-from ...serializers.errors import StateShiftError, ValueNotConvertible, add_step, cause_text, shown
+from ...serializers.errors import StateShiftError, ValueNotConvertible, at_step, cause_text, shown
 from ...serializers.primitives.numeric import BooleanSerializer, DoubleSerializer
 from ...serializers.records.columns import column_of_field
 from ...serializers.records.serializers import DescribedRecordSerializer
@@ -167,11 +167,8 @@ def _records_column(serializer: Serializer, values: Sequence[Any]) -> pa.Array:
     kind = result_kind(serializer)
     columns = []
     for field in _in_order(serializer):
-        try:
+        with at_step(f".{field.name}"):
             columns.append(_field_column(field, [getattr(value, field.attribute or field.name) for value in there]))
-        except StateShiftError as error:
-            add_step(error, f".{field.name}")
-            raise
     column = pa.StructArray.from_arrays(columns, fields=list(kind)) if columns else pa.array([{}] * len(there), kind)
     return column if len(there) == len(values) else _spread(column, values)
 

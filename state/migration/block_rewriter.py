@@ -5,7 +5,6 @@ Source: rules RUN-2 to RUN-4 and RUN-7.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ from ...serializers.errors import (
     CorruptSavepoint,
     MigrationFailed,
     StateShiftError,
-    add_step,
+    at_step,
     cause_text,
     located,
     shown,
@@ -367,12 +366,12 @@ def _parts(writer: Any, source: DataInputView, target: DataOutputView) -> Iterat
     """Read a value and write it again; yield after each part, also of nested lists; of maps after each entry."""
     if type(writer) is OptionalSerializer and source.peek(1) == b"\0":
         target.write_byte(source.read_byte())
-        with _at("?"):
+        with at_step("?"):
             yield from _parts(writer.value, source, target)
     elif type(writer) in _LISTS:
         count = source.read_size("elements of a list")
         target.write_int(count)
-        with _at(STEP):
+        with at_step(STEP):
             yield from _elements(writer.element, count, source, target)
     elif type(writer) is MapSerializer:
         yield from _pairs(writer, source, target)
@@ -399,10 +398,10 @@ def _pairs(writer: MapSerializer[Any, Any], source: DataInputView, target: DataO
     count, keys = source.read_size("entries of a map", least_bytes_each=2), list[Any]()
     target.write_int(count)
     for _ in range(count):
-        with _at("<key>"):
+        with at_step("<key>"):
             key = writer.key.deserialize(source)
             writer.key.serialize(key, target)
-        with _at("{}"):
+        with at_step("{}"):
             item = None if source.read_boolean() else writer.value.deserialize(source)
         writer.write_value(key, item, target)
         keys.append(key)
@@ -416,15 +415,6 @@ def _each_separated(element: Any, source: DataInputView, target: DataOutputView)
         if source.remaining():
             source.skip_bytes(len(SEPARATOR))
             target.write(SEPARATOR)
-
-
-@contextmanager
-def _at(step: str) -> Iterator[None]:
-    try:
-        yield
-    except StateShiftError as error:
-        add_step(error, step)
-        raise
 
 
 def _unlike(plan: StatePlan, stored: bytes, again: bytes) -> MigrationFailed:

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from ...serializers.containers.pieces import STEP, SequenceSnapshot
 from ...serializers.containers.wrappers import without_ttl_awareness
-from ...serializers.errors import CorruptSavepoint
+from ...serializers.errors import CorruptSavepoint, at_step
 from ...serializers.json_forms import tagger_of
 from ...serializers.views import DataInputView
 from ...serializers.wording import json_text
 from ..entry_keys import decode
 from ..formats.flink.entries import each_entry, each_separated
-from ..formats.flink.value_readers import step
 from .json_encoding import place_tagger
 from .long_texts import PIECE_BYTES, SortedLines, held
 
@@ -140,7 +139,7 @@ def _nested(serializer: Any, snapshot: TypeSerializerConfigSnapshot[Any], source
         yield from _nested(serializer.value, snapshot.children()[1], source)
     elif snapshot.kind == "optional" and source.peek(1) == b"\0":
         source.read_boolean()
-        with step("?"):
+        with at_step("?"):
             yield from _nested(serializer.value, snapshot.children()[0], source)
     elif isinstance(snapshot, SequenceSnapshot):
         count = source.read_size("elements of a list")
@@ -158,7 +157,7 @@ def _element(serializer: Any, source: DataInputView) -> Any:
 def _array(tag: Tagger, elements: Iterable[Any], source: DataInputView) -> Iterator[str]:
     """Yield the text of elements that are read from a view, of some of its bytes at a time."""
     some, start, before = list[Any](), source.position, "["
-    with step(STEP):
+    with at_step(STEP):
         for element in elements:
             some.append(tag(element))
             if source.position - start >= PIECE_BYTES:

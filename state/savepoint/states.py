@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 
 from ...compat.description import SerializerDescription, StateDescription, StateKind
-from ...serializers.errors import CorruptSavepoint, OldReaderUnavailable, StateShiftError, located
+from ...serializers.errors import CorruptSavepoint, OldReaderUnavailable, StateShiftError, at_step, located
 from ...serializers.flink.namespaces import TimerSerializerSnapshot
 from ...serializers.snapshot import SkippedSnapshot
 from ...serializers.views import DataInputView
@@ -20,7 +20,7 @@ from ..formats.flink.meta_info import KEY_SERIALIZER, NAMESPACE_SERIALIZER, Meta
 from ..formats.flink.operator_stream import read_operator_stream, read_operator_stream_header
 from ..formats.flink.sources import open_stream
 from ..formats.flink.state_kinds import info_snapshot, state_kind
-from ..formats.flink.value_readers import step, value_reader
+from ..formats.flink.value_readers import value_reader
 from ..key_groups import key_group_range
 from ..progress import count_bytes
 
@@ -351,7 +351,7 @@ def _unreadable(description: StateDescription, key: TypeSerializerConfigSnapshot
     user_key = None if description.key is None else description.key.snapshot
     try:
         for name, snapshot in (("<key>", key), ("<namespace>", namespace), ("<key>", user_key)):
-            with step(name):
+            with at_step(name):
                 if snapshot is not None:
                     snapshot.restore_serializer()
         value_reader(description.kind, description.value.snapshot)

@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...serializers.containers.pieces import unique
-from ...serializers.errors import (
-    CorruptSavepoint,
-    StateShiftError,
-    ValuesCollide,
-    add_step,
-    located,
-    shown,
-)
+from ...serializers.errors import CorruptSavepoint, StateShiftError, ValuesCollide, at_step, located, shown
 from ...serializers.views import DataInputView, DataOutputView
 from ..user_code import called
 from .framing import entry_values
@@ -112,7 +105,7 @@ class KindTranscoder:
         if len(entries) > 1:
             raise CorruptSavepoint(f"a key has {len(entries)} entries in {self._transform.old_kind} state")
         source = DataInputView(entries[0][1])
-        try:
+        with at_step(recoding.step):
             found = [read_old(recoding, source)]
             if not self._transform.old_kind.has_elements:
                 expect_end(source)
@@ -120,31 +113,22 @@ class KindTranscoder:
             while source.remaining():
                 source.skip_bytes(1)
                 found.append(read_old(recoding, source))
-        except StateShiftError as error:
-            add_step(error, recoding.step)
-            raise
         return found
 
     def _pairs(self, entries: Entries) -> Iterator[tuple[Any, Any]]:
         keys, values = self.plan.user_key, _recoding(self.plan)
         assert keys is not None  # noqa: S101 - map state has user keys
         for key, value in entries:
-            try:
+            with at_step(keys.step):
                 source = DataInputView(key, self.framing.keys.user_key_start(key))
                 name = read_old(keys, source)
                 expect_end(source)
-            except StateShiftError as error:
-                add_step(error, keys.step)
-                raise
-            try:
+            with at_step(values.step):
                 source = DataInputView(value)
                 item = None
                 if not source.read_boolean():
                     item = read_old(values, source)
                     expect_end(source)
-            except StateShiftError as error:
-                add_step(error, values.step)
-                raise
             yield name, item
 
     def _bad(self, error: StateShiftError, address: bytes, entries: Entries) -> BadValue | None:

@@ -16,7 +16,7 @@ from ...serializers.errors import (
     StateShiftError,
     ValueNotConvertible,
     ValuesCollide,
-    add_step,
+    at_step,
     cause_text,
     located,
     shown,
@@ -187,11 +187,8 @@ class ObjectTranscoder:
         if recoding is None:
             return key
         start = self.framing.keys.user_key_start(key)
-        try:
+        with at_step(recoding.step):
             new_key = key[:start] + recode_all(recoding, key[start:])
-        except StateShiftError as error:
-            add_step(error, recoding.step)
-            raise
         if recoding.is_check:
             return key
         if new_key in seen:
@@ -223,7 +220,7 @@ class ObjectTranscoder:
             return value
         source, target = DataInputView(value), DataOutputView()
         read = written = 0
-        try:
+        with at_step(recoding.step):
             while not read or source.remaining():
                 if read:
                     source.skip_bytes(1)
@@ -235,9 +232,6 @@ class ObjectTranscoder:
                     target.write(SEPARATOR)
                 written += 1
                 write(recoding, element, target)
-        except StateShiftError as error:
-            add_step(error, recoding.step)
-            raise
         left_out.elements += read - written
         return target.getvalue() if written else None
 
@@ -250,7 +244,7 @@ class ObjectTranscoder:
         if recoding is None:
             return value
         source, target = DataInputView(value), DataOutputView()
-        try:
+        with at_step(recoding.step):
             item = None
             if not source.read_boolean():
                 item = converted(recoding, source)
@@ -271,9 +265,6 @@ class ObjectTranscoder:
                     "a null is stored, but the map's values are not declared optional",
                     advice="declare the value type optional (T | None)",
                 )
-        except StateShiftError as error:
-            add_step(error, recoding.step)
-            raise
         return target.getvalue()
 
 

@@ -15,14 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ....serializers.errors import (
-    CorruptSavepoint,
-    MigrationFailed,
-    StateShiftError,
-    UnsupportedFormat,
-    add_step,
-    located,
-)
+from ....serializers.errors import CorruptSavepoint, MigrationFailed, UnsupportedFormat, at_step, located
 from ....serializers.limits import MAX_HEADER_BYTES, require_header
 from ....serializers.registry import registry
 from ....serializers.snapshot import read_serializer_snapshot, write_serializer_snapshot
@@ -91,11 +84,8 @@ def read_keyed_header(source: DataInputView) -> KeyedStreamHeader:
             offset=start,
         )
     compressed = source.read_boolean()
-    try:
+    with at_step("<key>"):
         key_snapshot = read_serializer_snapshot(source)
-    except StateShiftError as error:
-        add_step(error, "<key>")
-        raise
     return KeyedStreamHeader(key_snapshot, read_meta_infos(source, "keyed states"), compressed, version)
 
 

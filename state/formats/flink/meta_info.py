@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ....serializers.errors import CorruptSavepoint, StateShiftError, UnsupportedFormat, add_step, located
+from ....serializers.errors import CorruptSavepoint, UnsupportedFormat, at_step, located
 from ....serializers.records.merging import merge_snapshots
 from ....serializers.snapshot import read_serializer_snapshot, write_serializer_snapshot
 
@@ -155,11 +155,8 @@ def read_meta_info(source: DataInputView) -> StateMetaInfo:
 
 def _read_serializer(source: DataInputView) -> tuple[str, TypeSerializerConfigSnapshot[Any]]:
     role = source.read_utf()
-    try:
+    with at_step(_STEPS.get(role, "")):
         return role, read_serializer_snapshot(source)
-    except StateShiftError as error:
-        add_step(error, _STEPS.get(role, ""))
-        raise
 
 
 def write_meta_info(info: StateMetaInfo, target: DataOutputView) -> None:

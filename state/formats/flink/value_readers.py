@@ -7,19 +7,16 @@ notes 7 and 10.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ....compat.description import ValueFraming
 from ....serializers.containers.lists import MapSerializer, MapSerializerSnapshot
 from ....serializers.containers.ttl import TtlSerializer, TtlSerializerSnapshot
 from ....serializers.containers.wrappers import without_ttl_awareness
-from ....serializers.errors import StateShiftError, add_step
+from ....serializers.errors import at_step
 from ....serializers.flink.opaque import KryoSerializerSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ....compat.description import StateKind
     from ....serializers.serializer import TypeSerializer
     from ....serializers.snapshot import TypeSerializerConfigSnapshot
@@ -37,7 +34,7 @@ def value_reader(kind: StateKind, snapshot: TypeSerializerConfigSnapshot[Any]) -
     """
     snapshot = without_ttl_awareness(snapshot)
     if kind.has_user_keys and isinstance(snapshot, MapSerializerSnapshot):
-        with step("{}"):
+        with at_step("{}"):
             value = _framed(snapshot.nested[1])
         return MapSerializer(snapshot.restore_nested(0), value, nullable_values=True)
     is_framed = kind.row.framing is ValueFraming.WHOLE or kind.scope == "operator"
@@ -52,13 +49,3 @@ def _framed(snapshot: TypeSerializerConfigSnapshot[Any]) -> TypeSerializer[Any]:
     if isinstance(snapshot, TtlSerializerSnapshot):
         return TtlSerializer(_framed(snapshot.nested[1]))
     return snapshot.restore_serializer()
-
-
-@contextmanager
-def step(name: str) -> Iterator[None]:
-    """Add a step to the path of errors raised in the `with` block."""
-    try:
-        yield
-    except StateShiftError as error:
-        add_step(error, name)
-        raise
