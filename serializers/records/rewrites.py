@@ -197,7 +197,8 @@ def _record(
         parts.append(part)
     emitted: list[int | bytes] = [0]
     for field in new.fields:
-        piece = places[field.name] if field.name in places else _constant(field, filled.get(field.name))
+        constant = _field_bytes(field, rewrite.constant(field.serializer, filled.get(field.name)))
+        piece = places.get(field.name, constant)
         if piece is None:
             return None
         emitted.append(piece)
@@ -244,10 +245,6 @@ def _kept(
         becomes = rewrite.constant(field.serializer, on_none) if on_none is not None else b""
         null = _field_bytes(field, becomes)
     return rewrite.Nullable(rewrite.present(value), null=null)
-
-
-def _constant(field: RecordField, default: Default | None) -> bytes | None:
-    return _field_bytes(field, rewrite.constant(field.serializer, default))
 
 
 def _field_bytes(field: RecordField, value: bytes | None) -> bytes | None:

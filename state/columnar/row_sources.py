@@ -17,6 +17,7 @@ from ...compat.description import StateDescription, StateKind
 from ...serializers.columns.codec import (
     fixed_width,
     is_array,
+    is_text,
     join_pieces,
     nulls_of,
     number_bytes,
@@ -59,13 +60,9 @@ def order_bytes(columns: Sequence[pa.Array]) -> pa.Array:
     pieces: list[Any] = []
     for column in columns:
         pieces.append((~nulls_of(column)).astype(np.uint8).reshape(-1, 1))
-        pieces.append(_text(column) if _is_text(column.type) else number_bytes(_ordered(column), ">u8"))
+        pieces.append(_text(column) if is_text(column.type) else number_bytes(_ordered(column), ">u8"))
     joined: pa.Array = join_pieces(pieces)
     return joined
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _ordered(column: pa.Array) -> np.ndarray[Any, np.dtype[np.uint64]]:

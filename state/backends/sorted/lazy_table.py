@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from heapq import merge
+from itertools import starmap
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +41,7 @@ class Forms:
     def items(self, source: Source, start: bytes, stop: bytes) -> Iterator[Items]:
         """Yield the entries of all tables in the present form, in the order of their keys."""
         streams = [_each(source(self.present, start, stop))]
-        streams += [_each(_converted(form, source(form.name, start, stop))) for form in self.old]
+        streams += [_each(starmap(form.items, source(form.name, start, stop))) for form in self.old]
         keys: list[bytes] = []
         values: list[bytes] = []
         for key, value in merge(*streams, key=itemgetter(0)):
@@ -53,10 +54,6 @@ class Forms:
             values.append(value)
         if keys:
             yield tuple(keys), tuple(values)
-
-
-def _converted(form: OldForm, batches: Iterator[Items]) -> Iterator[Items]:
-    return (form.items(*found) for found in batches)
 
 
 def _each(batches: Iterator[Items]) -> Iterator[tuple[bytes, bytes]]:
