@@ -117,7 +117,7 @@ class Family:
         return table
 
     def load(self, place: str) -> Any:
-        """Return the object at a place.
+        """Return the object at a place, or the module where the place has no name.
 
         Raises:
             DeclarationError: The module or the name does not exist, or the module cannot be imported.
@@ -125,11 +125,15 @@ class Family:
         if place not in self._found:
             module, _, name = place.partition(":")
             try:
-                self._found[place] = getattr(import_module(module, self.package), name)
+                found = import_module(module, self.package)
+                self._found[place] = getattr(found, name) if name else found
             except StateShiftError:
                 raise
             except (ImportError, AttributeError) as error:
-                raise self._not_there(place, error) from error
+                raise DeclarationError(
+                    f"the family of {self.package} names {place}, which cannot be loaded: {cause_text(error)}",
+                    advice="correct the place, or the module that it names",
+                ) from error
         return self._found[place]
 
     def load_snapshots(self) -> None:
@@ -139,18 +143,7 @@ class Family:
             DeclarationError: One of them does not exist, or cannot be imported.
         """
         for module in self.snapshots:
-            try:
-                import_module(module, self.package)
-            except StateShiftError:
-                raise
-            except ImportError as error:
-                raise self._not_there(module, error) from error
-
-    def _not_there(self, place: str, error: Exception) -> DeclarationError:
-        return DeclarationError(
-            f"the family of {self.package} names {place}, which cannot be loaded: {cause_text(error)}",
-            advice="correct the place, or the module that it names",
-        )
+            self.load(module)
 
     def with_tables(self) -> Family:
         """Return a copy that has all which a worker can ask for; a worker may lack the package."""

@@ -18,7 +18,6 @@ A deprecated name works as before, and says since when, until when, and what to 
 
 from __future__ import annotations
 
-import functools
 import inspect
 import re
 import sys
@@ -28,35 +27,11 @@ from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def deprecated(*, since: str, removed_in: str, use: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator that makes each call of a function or method warn its caller.
-
-    Args:
-        since: The release that deprecates it.
-        removed_in: The release that no longer has it; a test fails once the source has that version.
-        use: What to use instead, as a caller writes it.
-    """
-
-    def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        @functools.wraps(function)
-        def called(*args: P.args, **kwargs: P.kwargs) -> R:
-            what = f"{function.__qualname__}()"
-            warn_deprecated(what, since=since, removed_in=removed_in, use=use, stacklevel=2)
-            return function(*args, **kwargs)
-
-        return called
-
-    return decorate
 
 
 def warn_deprecated(what: str, *, since: str, removed_in: str, use: str, stacklevel: int = 2) -> None:

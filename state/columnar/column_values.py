@@ -21,6 +21,7 @@ from ...serializers.errors import StateShiftError, ValueNotConvertible, cause_te
 from ...serializers.json_forms import tagger_of
 from ...serializers.temporal.values import Instant, LocalDate, LocalDateTime, LocalTime, TemporalValue, civil_date
 from ..entry_keys import encode
+from ..user_code import called
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -147,15 +148,11 @@ def encode_values(serializer: TypeSerializer[Any], column: pa.Array, rows: Seque
 
 def _written(serializer: TypeSerializer[Any], read: Callable[[Any], Any], value: Any) -> bytes:
     """Encode one value; an exception of a user's serializer becomes a `ValueNotConvertible`."""
-    try:
-        return encode(serializer, read(value))
-    except StateShiftError:
-        raise
-    except Exception as error:
-        raise ValueNotConvertible(
-            f"{shown(value)} cannot be written: {cause_text(error)}",
-            advice="fix the serializer, or pass a value that it accepts with value=<a function of the row>",
-        ) from error
+    return called(
+        lambda: encode(serializer, read(value)),
+        lambda: f"{shown(value)} cannot be written",
+        "fix the serializer, or pass a value that it accepts with value=<a function of the row>",
+    )
 
 
 def _one_by_one(codec: ColumnCodec, column: pa.Array) -> EncodedColumn:

@@ -19,7 +19,7 @@ from ...serializers.columns.bytes_at import PADDING
 from ...serializers.columns.codec import Cells
 from ...serializers.containers.tuples import TupleSerializer
 from ...serializers.containers.wrappers import OptionalSerializer
-from ...serializers.errors import StateShiftError, ValueNotConvertible, at_step, cause_text, shown
+from ...serializers.errors import ValueNotConvertible, at_step, shown
 from ...serializers.primitives.numeric import BooleanSerializer, DoubleSerializer
 from ...serializers.records.columns import column_of_field
 from ...serializers.records.serializers import DescribedRecordSerializer
@@ -27,6 +27,7 @@ from ...serializers.rows.serializers import RowSerializer
 from ...serializers.rows.values import Row
 from ...serializers.views import DataInputView
 from ..entry_keys import encode
+from ..user_code import called
 from .column_values import all_codecs, encode_column, encode_values, listed, python_values
 
 if TYPE_CHECKING:
@@ -109,15 +110,11 @@ def _records(serializer: Serializer, column: pa.Array) -> list[Any]:
         else:
             parts[argument] = [field.default.make() for _ in range(len(column))]
     build = _builder(serializer.python_class, tuple(parts))
-    try:
-        return list(map(build, *parts.values())) if parts else [build() for _ in range(len(column))]
-    except StateShiftError:
-        raise
-    except Exception as error:
-        raise ValueNotConvertible(
-            f"{serializer.python_name} cannot be built from a row: {cause_text(error)}",
-            advice="let the class accept what the columns have",
-        ) from error
+    return called(
+        lambda: list(map(build, *parts.values())) if parts else [build() for _ in range(len(column))],
+        lambda: f"{serializer.python_name} cannot be built from a row",
+        "let the class accept what the columns have",
+    )
 
 
 def _builder(python_class: Any, names: tuple[str, ...]) -> Callable[..., Any]:

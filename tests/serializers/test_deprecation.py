@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 import ast
-from inspect import currentframe, signature
+from inspect import currentframe
 
 import pytest
 
 import stateshift
-from stateshift.serializers.stored_names import deprecated, warn_deprecated
+from stateshift.serializers.stored_names import warn_deprecated
 
 FACTS = {"since": "0.2", "removed_in": "0.4", "use": "new()"}
-
-
-@deprecated(since="0.2", removed_in="0.4", use="new()")
-def old(first: int, *, second: int = 0) -> int:
-    """Return the sum."""
-    return first + second
-
-
-class Owner:
-    @deprecated(since="0.2", removed_in="0.4", use="Owner.new()")
-    def old(self) -> str:
-        return type(self).__name__
 
 
 def take(*, former: int | None = None) -> None:
@@ -34,21 +22,6 @@ def line() -> int:
     return currentframe().f_back.f_lineno
 
 
-def test_a_deprecated_function_does_what_it_did_and_names_the_line_that_calls_it():
-    with pytest.warns(DeprecationWarning, match="deprecated") as caught:
-        result, expected_line = old(1, second=2), line()
-
-    (warning,) = caught
-    assert result == 3
-    assert (__file__, expected_line) == (warning.filename, warning.lineno)
-    assert "old() is deprecated since stateshift 0.2, and will be removed in 0.4: use new()" == str(warning.message)
-
-
-def test_a_deprecated_method_is_called_by_its_class():
-    with pytest.warns(DeprecationWarning, match=r"^Owner\.old\(\) is deprecated .* use Owner\.new\(\)$"):
-        assert Owner().old() == "Owner"
-
-
 def test_an_argument_can_be_deprecated_by_itself():
     with pytest.warns(DeprecationWarning, match=r"take\(former=…\) is deprecated") as caught:
         _, expected_line = take(former=1), line()
@@ -56,11 +29,6 @@ def test_an_argument_can_be_deprecated_by_itself():
 
     (warning,) = caught
     assert (__file__, expected_line) == (warning.filename, warning.lineno)
-
-
-def test_tools_see_the_function_as_it_was():
-    assert "(first: 'int', *, second: 'int' = 0) -> 'int'" == str(signature(old))
-    assert "Return the sum." == old.__doc__
 
 
 def numbers(release: str) -> tuple[int, ...]:
