@@ -85,8 +85,8 @@ LOADING_BYTES = 1 << 20
 """From this size on loading numba pays: it takes half a second, in which objects process less than this."""
 COMPILING_S = 20.0
 """The approximate time to compile the machine code."""
-COMPILING_BYTES = 128 << 20
-"""From this size on compiling pays: objects take 0.35 to 0.65 s per MB, here two to four times the compile time."""
+COMPILING_BYTES = 48 << 20
+"""From this size on compiling pays: it takes 16 s of a processor, and objects 0.2 to 0.65 s per MB, most often 0.35."""
 TIMES_SLOWER = 400
 """The approximate speed-up of machine code over objects: 270 in map state, 400 with two numbers, 460 with Avro."""
 _AUTO, _NUMBA_MODULE = "auto", f"{__package__}.numba_kernels"
