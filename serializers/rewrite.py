@@ -55,7 +55,8 @@ class ByteRewrite:
     @property
     def can_skip(self) -> bool:
         """Whether the end of a value can be found at all."""
-        return type(self).skip is not ByteRewrite.skip and all(part.can_skip for part in self._within())
+        within = self._within()
+        return type(self).skip is not ByteRewrite.skip and (not within or all(part.can_skip for part in within))
 
     def _within(self) -> tuple[ByteRewrite, ...]:
         """Return the layouts of the parts."""

@@ -45,6 +45,7 @@ class Scalar:
         array: The letter of Java's primitive type in the name of an array, `J` as in `[J`; "" where Java has none.
         stays: The byte rewrite of values that stay: by default as many bytes, whatever they are; None: there is none.
         size: The number of bytes of every value, or -1 if it varies.
+        layout: The layout of values.
         packing: `form`, compiled.
     """
 
@@ -57,6 +58,7 @@ class Scalar:
     array: str = attrs.field(default="", kw_only=True)
     stays: rewrite.ByteRewrite | None = attrs.field(kw_only=True)
     size: int = attrs.field(init=False)
+    layout: rewrite.ByteRewrite = attrs.field(init=False, eq=False)
     packing: struct.Struct = attrs.field(init=False, eq=False)
 
     @stays.default
@@ -66,6 +68,10 @@ class Scalar:
     @size.default
     def _size(self) -> int:
         return struct.calcsize(self.form) if self.form else -1
+
+    @layout.default
+    def _layout(self) -> rewrite.ByteRewrite:
+        return rewrite.Fixed(self.size) if self.form else self.stays or rewrite.ByteRewrite()
 
     @packing.default
     def _compiled(self) -> struct.Struct:
@@ -92,8 +98,7 @@ class ScalarSerializer(TypeSerializer[T]):
 
     @property
     def layout(self) -> rewrite.ByteRewrite:
-        stays = self.row.stays
-        return rewrite.Fixed(self.length) if stays is None or self.length >= 0 else stays
+        return self.row.layout
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[T]:
         return self.snapshot()

@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import attrs
 
 from ..compatibility import Child, CompatibilityResult, Finding, Flag, Flagged, Nulls, Verdict, compose, worst
-from ..errors import CorruptSavepoint, ValueNotConvertible, ValuesCollide, at_step, cause_text, shown
+from ..errors import (
+    CorruptSavepoint,
+    StateShiftError,
+    ValueNotConvertible,
+    ValuesCollide,
+    add_step,
+    at_step,
+    cause_text,
+    shown,
+)
 from ..serializer import KEEP_OLD_TYPE
 from ..snapshot import TypeSerializerConfigSnapshot
 from ..views import DataInputView, DataOutputView
@@ -34,10 +43,13 @@ NULLS_UNTOLD = "Flink does not say whether nulls are stored here; one would fail
 def encode_each(serializer: TypeSerializer[Any], items: Iterable[Any], step: str) -> list[bytes]:
     """Return the bytes of each item; `step` is added to an error's path."""
     scratch, ends = DataOutputView(), [0]
-    with at_step(step):
+    try:
         for item in items:
             serializer.serialize(item, scratch)
             ends.append(len(scratch))
+    except StateShiftError as error:
+        add_step(error, step)
+        raise
     data = scratch.getvalue()
     return [data[start:end] for start, end in itertools.pairwise(ends)]
 

@@ -103,12 +103,13 @@ def entry_values(kind: StateKind, serializer: TypeSerializer[Any], value: Any) -
 def _entry_values(kind: StateKind, serializer: Any, value: Any) -> list[tuple[bytes, bytes]]:
     if value is None:
         return []
-    if kind.has_elements:
+    framing = kind.row.framing
+    if framing is ValueFraming.SEPARATED:
         if not isinstance(value, Iterable) or isinstance(value, str | bytes | Mapping):
             raise ValueNotConvertible(f"{shown(value)} is not a list of elements")
         parts = encode_each(serializer.element, value, "[]")
         return [(b"", SEPARATOR.join(parts))] if parts else []
-    if kind.has_user_keys:
+    if framing is ValueFraming.NULLABLE:
         if not isinstance(value, Mapping):
             raise ValueNotConvertible(f"{shown(value)} is not a map")
         names = encode_each(serializer.key, value, "<key>")
