@@ -28,7 +28,6 @@ ALLOWED = {
     "state/columnar/column_values.py": "the values of times in columns",
     "state/columnar/column_types.py": "the types that columns of a DataFrame stand for where no job declares them",
     "state/runtime/descriptors.py": KINDS,
-    "state/savepoint/job_source.py": KINDS,
     "state/job_strategies.py": "the types of keys that the harness draws",
     "state/migration/block_rewriter.py": KINDS,
     "state/runtime/pyflink_names.py": "the words that PyFlink has for types",
