@@ -29,6 +29,7 @@ from ..serializers.errors import (
     cause_text,
     error_text,
     values_are_redacted,
+    what_text,
 )
 from ..serializers.ways_out import on_command_line
 from .output import print_json, print_notice, print_trace
@@ -95,7 +96,7 @@ def error_data(error: StateShiftError) -> dict[str, Any]:
     facts = {name: _plain(value) for name, value in shown.items() if name not in _OWN_FACTS and name[0] != "_"}
     return {
         "type": type(error).__name__,
-        "what": error.what,
+        "what": what_text(error, on_command_line),
         "where": {name: _plain(value) for name, value in error.where.items()},
         "advice": advice_text(error, on_command_line),
         "written": error.written,

@@ -13,6 +13,7 @@ import attrs
 from ..serializers.compatibility import CompatibilityResult, Decision, Finding, Verdict, worst
 from ..serializers.errors import DeclarationError, NothingInCommon, OldReaderUnavailable, located, shown
 from ..serializers.serializer import KEEP_OLD_TYPE
+from ..serializers.ways_out import Option, WayOut
 from .description import JobDescription, StateKind
 from .header_snapshots import Labels, label_after, label_declared, labels_after
 from .kinds import is_transformed, judge, kind_changed
@@ -113,7 +114,10 @@ def _nothing_in_common(old: JobDescription, new: JobDescription) -> NothingInCom
         )
     return NothingInCommon(
         f"{new.origin} has no operator in common with {old.origin}: it declares {ours}; the savepoint has {theirs}",
-        advice="use the stored uids in the job; or, if an operator has a new uid: --rename-uid OLD=NEW",
+        advice=(
+            "use the stored uids in the job",
+            WayOut.telling("if an operator has a new uid:", Option.RENAME_UID, "OLD", "NEW"),
+        ),
         written="Nothing was written.",
     )
 

@@ -91,10 +91,10 @@ def _rows(findings: Iterable[Finding]) -> list[Row]:
 
 @attrs.frozen
 class Words:
-    """Pieces of text, each with a style for the terminal."""
+    """Pieces of text, or ways out, each with a style for the terminal."""
 
     indent: int
-    pieces: tuple[tuple[str, str], ...]
+    pieces: tuple[tuple[str | WayOut, str], ...]
 
 
 @attrs.frozen
@@ -226,9 +226,9 @@ def _renames_first(report: CheckReport) -> Iterator[Words]:
     """Yield the one option that answers several refusals."""
     for operator in report.operators:
         if len(answered := operator.started_by_mistake) > 1:
-            option = Told.of(Option.RENAME_UID, operator.likely_uid, operator.uid)
+            first = WayOut.telling("first try", Option.RENAME_UID, operator.likely_uid, operator.uid)
             told = f": if it is the same operator, it answers {len(answered)} of the {report.counts[Decision.REFUSE]}"
-            yield Words(2, ((f"first try {option}", "bold"), (told, "")))
+            yield Words(2, ((first, "bold"), (told, "")))
 
 
 def _as_there(place: str, subject: Subject[Words | Differences]) -> Words:
@@ -486,11 +486,13 @@ def text_lines(report: CheckReport, *, everything: bool = False, python: bool = 
         python: Whether ways out name options as a caller in Python passes them.
     """
     lines: list[str] = []
+    words = in_python if python else on_command_line
     for block in blocks(report, everything=everything):
         if isinstance(block, Words):
-            lines.append((" " * block.indent + "".join(text for text, _ in block.pieces)).rstrip())
+            text = "".join(words(one) if isinstance(one, WayOut) else one for one, _ in block.pieces)
+            lines.append((" " * block.indent + text).rstrip())
         else:
-            told = difference_lines(block, None, words=in_python if python else on_command_line)
+            told = difference_lines(block, None, words=words)
             lines.extend("".join(text for text, _ in line) for line in told)
     return lines
 

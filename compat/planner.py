@@ -11,7 +11,6 @@ from ..serializers.containers.ttl import AtTime
 from ..serializers.errors import IncompatibleState
 from ..serializers.rewrite import fits_always, rewrite_of
 from ..serializers.snapshot import require_registered, snapshot_to_bytes
-from ..serializers.ways_out import on_command_line
 from .called_code import called_code
 from .condensing import OF_CHECK, alike
 from .description import MAP_VALUE, StateKind
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from ..serializers.compatibility import Finding
+    from ..serializers.errors import Detail
     from .description import SerializerDescription
     from .parts import Part
     from .report import CheckReport, OperatorReport, StateReport
@@ -283,7 +283,7 @@ def _recoding(part: Part, converter: str) -> Recoding | None:
 
 def _refusal(report: CheckReport) -> IncompatibleState:
     refused = [one for one in report.findings() if one[2].verdict is Verdict.INCOMPATIBLE or one[2].forbidden]
-    lines: list[str] = []
+    lines: list[Detail] = []
     for (operator, state, finding), others in alike(
         refused,
         told=lambda one: one[2],
@@ -292,8 +292,7 @@ def _refusal(report: CheckReport) -> IncompatibleState:
     ):
         what = f"state {state.name!r}" if state else "the job" if finding.path == OPERATOR else "the key"
         lines.append(f"  operator {operator.title}, {what}: {finding_line(finding)}")
-        ways = "; or ".join(map(on_command_line, finding.ways_out))
-        lines += [f"    ways out: {ways}"] if ways else []
+        lines += [("    ways out: ", finding.ways_out)] if finding.ways_out else []
         lines += [f"    {others}"] if others else []
     return IncompatibleState(
         f"{report.new.origin} cannot take over {report.old.origin}",

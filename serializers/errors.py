@@ -19,6 +19,8 @@ from .wording import one_line, shell_word
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
+    Detail = str | tuple[str, tuple[WayOut, ...]]
+
 PART = 16
 """The size of each part, apart from its characters and digits."""
 
@@ -111,7 +113,7 @@ class StateShiftError(Exception):
     Args:
         what: One sentence: what happened and, where known, why. It may contain names from a savepoint; whatever is not
             printable is escaped, line breaks too, so that no name can forge a line.
-        details: Lines below it.
+        details: Lines below it; one that ends with ways out is given with them.
         advice: What to do about it: a text, or ways out.
         needs_all: Whether all of the ways out are needed; else any of them will do.
         written: Whether anything was written.
@@ -125,12 +127,13 @@ class StateShiftError(Exception):
     written = ""
     options: tuple[str, ...] = ()
     _needs_all = False
+    _details: tuple[Detail, ...] = ()
 
     def __init__(
         self,
         what: str,
         *,
-        details: Iterable[str] = (),
+        details: Iterable[Detail] = (),
         advice: str | WayOut | tuple[WayOut | str, ...] = "",
         needs_all: bool = False,
         written: str = "",
@@ -139,9 +142,9 @@ class StateShiftError(Exception):
         module = _users_module() if _redacted else ""
         if module:
             what, details, advice, where = f"<redacted>: raised in {module}", (), "", {}
-        what = "\n".join(map(one_line, (what, *details)))
-        super().__init__(what)
-        self.what = what
+        self._details = (what, *details)
+        self.what = what_text(self, in_python)
+        super().__init__(self.what)
         if isinstance(advice, str):
             self.advice = advice or self.advice
         else:
@@ -177,7 +180,14 @@ def error_text(error: StateShiftError, words: Callable[[WayOut], str]) -> str:
     lines += [f"  {option}" for option in error.options]
     if error.written:
         lines.append("  " + error.written)
-    return "\n".join([error.what, *map(one_line, lines)])
+    return "\n".join([what_text(error, words), *map(one_line, lines)])
+
+
+def what_text(error: StateShiftError, words: Callable[[WayOut], str]) -> str:
+    """Return what happened, with the lines below it, in the words of the caller."""
+    lines = error._details or error.what.split("\n")  # noqa: SLF001 - its own function
+    pairs = ((one, ()) if isinstance(one, str) else one for one in lines)
+    return "\n".join(one_line(text + "; or ".join(map(words, ways))) for text, ways in pairs)
 
 
 def advice_text(error: StateShiftError, words: Callable[[WayOut], str]) -> str:

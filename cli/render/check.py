@@ -29,7 +29,7 @@ def report_lines(report: CheckReport, *, everything: bool = False, is_short: boo
         report = for_people(report)
     for block in explain.summary(report) if is_short else explain.blocks(report, everything=everything):
         if isinstance(block, explain.Words):
-            yield [(" " * block.indent, ""), *block.pieces]
+            yield [(" " * block.indent, ""), *((str(text), style) for text, style in block.pieces)]
         else:
             yield from explain.difference_lines(block, line_width())
 
