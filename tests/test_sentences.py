@@ -17,19 +17,24 @@ if TYPE_CHECKING:
 FOLDERS = ("serializers", "compat", "state", "spark", "cli")
 SENTENCES = frozenset(
     {
-        "advice", "details", "flags", "message", "note", "notes", "reason", "reasons", "told", "way", "ways_out",
-        "what", "why", "words", "written",
+        "advice", "details", "flags", "message", "next_command", "note", "notes", "origin", "reason", "reasons", "told",
+        "way", "ways_out", "what", "why", "words", "written",
     }
 )  # fmt: skip
 """Attributes that hold sentences, or hold texts of findings; and what a loop takes from them."""
 ERRORS = frozenset({"error", "caught", "failure", "problem", "finding", "refused", "told"})
 """Names of which `str` makes a message."""
+FINDINGS = frozenset({"change", "failure", "finding"})
+"""Names of findings and what is like them: the types in words and the path are texts, too."""
+LINES = frozenset({"sentence", "words"})
+"""Names of what a report consists of."""
 READS = frozenset(
     {"partition", "rpartition", "removeprefix", "removesuffix", "startswith", "endswith", "find", "index", "count"}
 )
 PATTERNS = frozenset({"search", "match", "fullmatch", "findall", "finditer", "sub"})
 
 ALLOWED = {
+    ("cli/output.py", "one[0].startswith('-')"): "layout: an option keeps its value in its line",
     ("serializers/ways_out.py", "way.words.removesuffix(':')"): "puts the way out itself into words",
     ("spark/jobs.py", "'No space left on device' not in str(error)"): "an error of Spark, whose message is all it has",
     ("spark/jobs.py", "str(error).partition('Driver stacktrace')"): "an error of Spark",
@@ -37,6 +42,7 @@ ALLOWED = {
         "spark/streaming/running_query.py",
         "_OURS.findall(str(error))",
     ): "an error of Spark, which quotes that of our worker",
+    ("spark/source/options.py", "value not in words"): "the words that an option takes",
     ("spark/worker.py", "MISSING_MODULE.search(answer.what)"): "the message quotes Python's ModuleNotFoundError",
     ("state/rocksdb/database.py", "'No space left' in str(error)"): "an error of RocksDB",
     (
@@ -49,12 +55,14 @@ ALLOWED = {
 
 def _is_sentence(node: ast.expr, taken: set[str]) -> bool:
     match node:
+        case ast.Attribute(value=ast.Name(id=of), attr="new" | "old" | "path"):
+            return of in FINDINGS
         case ast.Attribute(attr=name):
             return name in SENTENCES
         case ast.Subscript(value=value):
             return _is_sentence(value, taken)
         case ast.Name(id=name):
-            return name in taken
+            return name in taken or name in LINES
         case ast.Call(func=ast.Name(id="str"), args=[ast.Name(id=name)]):
             return name in ERRORS or name in taken
         case ast.Call(func=ast.Name(id="str"), args=[of]):
@@ -95,6 +103,10 @@ def _reads(node: ast.expr, taken: set[str]) -> bool:
         case ast.Compare(left=left, ops=[ast.In() | ast.NotIn()], comparators=[side]):
             is_data = isinstance(side, ast.Attribute) and side.attr in {"flags", "ways_out"}
             return _is_sentence(side, taken) and (not is_data or isinstance(left, ast.Constant | ast.JoinedStr))
+        case ast.Subscript(value=ast.Attribute(attr="path") as path, slice=ast.Slice()):
+            return _is_sentence(path, taken)
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="shlex"), attr="split"), args=[arg, *_]):
+            return _is_sentence(arg, taken)
         case ast.Call(func=ast.Attribute(value=value, attr=name), args=args):
             is_read = name in READS and _is_sentence(value, taken)
             return is_read or (name in PATTERNS and any(_is_sentence(one, taken) for one in args))
@@ -125,6 +137,12 @@ def test_no_code_looks_into_a_sentence(pytestconfig):
         "str(problem).removeprefix('start the job: ')",
         "PATTERN.search(str(error))",
         "re.sub('a', 'b', report.note)",
+        "finding.old.startswith('optional<')",
+        "tuple(ROOT.sub('$', text) for text in words)",
+        "finding.path.removeprefix('$<').removesuffix('>')",
+        "finding.path[2:-1]",
+        "shlex.split(report.next_command)",
+        "report.old.origin.removeprefix('Spark checkpoint ')",
     ],
 )
 def test_it_would_be_found(code):

@@ -152,9 +152,8 @@ def command(
         refuse_options(f"{{}}: apply to spark:CHECKPOINT alone{spark_is_meant(savepoint)}", names=ONLY_OF_QUERIES)
         if gate.against and savepoint is None:
             refuse_options("{} applies only to a savepoint; leave it out with --against", names=_OF_A_SAVEPOINT)
-            job = side.required().describe()
             options = attrs.evolve(gate, everything=everything)
-            return hold_against(job, options, asked.edits, policy, trust=asked.trust, with_json=with_json)
+            return hold_against(side.required(), options, asked.edits, policy, trust=asked.trust, with_json=with_json)
         if gate.against or savepoint is None:
             side.required()
             raise click.UsageError("specify what to check the job against: either SAVEPOINT or --against PLACE")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ...compat.gate.history import History
     from ...compat.gate.levels import GateReport, Revision
     from ...compat.policy import Policy
-    from ...state.project import Project
+    from ..new_side import NewSide
 
 _LEVELS = ("NONE", "BACKWARD", "FORWARD", "FULL", "BACKWARD_TRANSITIVE", "FORWARD_TRANSITIVE", "FULL_TRANSITIVE")
 
@@ -88,7 +88,7 @@ gate_options = as_one(
 
 
 def hold_against(
-    candidate: JobDescription,
+    side: NewSide,
     options: GateOptions,
     edits: Edits,
     policy: Policy,
@@ -105,7 +105,7 @@ def hold_against(
     from ..render.gate import closing_line, github_lines, junit, text_lines, to_data
     from ..revisions import is_history, read_history, revisions_against
 
-    project = Project.find(Path.cwd())
+    project, candidate = Project.find(Path.cwd()), side.describe()
     place = Path(options.against)
     kept = read_history(place if is_history(place, project.history) else project.history)
     levels = Levels(Level(options.level.upper())) if options.level else project.levels
@@ -128,7 +128,7 @@ def hold_against(
     if with_json:
         print_json(to_data(report) | {"closing": closing, "drift": drift or None, "exit_status": int(status)})
         return status
-    file = _file_of(candidate, project)
+    file = _file_of(side.job or project.job)
     if options.form == "junit":
         write_text(junit(report))
     elif options.form == "sarif":
@@ -142,9 +142,9 @@ def hold_against(
     _tell_what_is_not_needed(options.allow, report)
     if drift and report.passes:
         print_notice(f"drift: {candidate.origin} {drift}")
-        job = candidate.origin.removeprefix("job ")
+        what = f"--job {side.job}" if side.job else side.like
         merge = " --merge" if len(kept.heads) > 1 else ""
-        print_notice(f"  next: stateshift snapshot --job {job} -m MESSAGE{merge}; then commit the file")
+        print_notice(f"  next: stateshift snapshot {what} -m MESSAGE{merge}; then commit the file")
     if options.form == "text":
         print_lines(["", closing])
     else:
@@ -194,10 +194,9 @@ def _drift(report: GateReport, kept: History) -> str:
     return f"differs from revision {heads[-1].name}"
 
 
-def _file_of(candidate: JobDescription, project: Project) -> str:
+def _file_of(job: str) -> str:
     """Return the file for annotations: the module of the job, as a path from the current folder, or ""."""
-    origin = candidate.origin.removeprefix("job ") if candidate.origin.startswith("job ") else project.job
-    name = origin.rpartition(":")[0]
+    name = job.rpartition(":")[0]
     loaded = getattr(sys.modules.get(Path(name).stem if name.endswith(".py") else name), "__file__", None)
     if loaded and Path(loaded).is_relative_to(Path.cwd()):
         return Path(loaded).relative_to(Path.cwd()).as_posix()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ...compat.condensing import alike
@@ -249,13 +247,9 @@ def _change_lines(state: StateDifference) -> Iterator[Line]:
 
 
 def _within(change: Change, findings: list[Finding]) -> Iterator[Finding]:
-    """Yield the findings inside a type without described fields, such as an Avro schema; they are sorted by path."""
+    """Yield the findings inside a type without described fields, such as an Avro schema."""
     if change.kind is Kind.TYPE:
-        for finding in islice(findings, bisect_left(findings, change.path, key=_path), None):
-            if not finding.path.startswith(change.path):
-                return
-            if finding.path != change.path and finding.path.is_within(change.path):
-                yield finding
+        yield from (one for one in findings if one.path != change.path and one.path.is_within(change.path))
 
 
 def _path(finding: Finding) -> Path:

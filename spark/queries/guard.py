@@ -68,20 +68,19 @@ def start(
     committed = None if opened is None else opened.log.committed
     if opened is not None:
         report = compare(opened, description, was=was, accept=accept, policy=policy)
-        _require_start(report, needs_recording=require_recording and committed is not None)
+        _require_start(report, opened.place, needs_recording=require_recording and committed is not None)
     started = writer.start()
     recorder = Recorder(folder, description, str(started.id), 0 if committed is None else committed + 1)
     _keep_recording(started, recorder)
     return started
 
 
-def _require_start(report: CheckReport, *, needs_recording: bool) -> None:
+def _require_start(report: CheckReport, place: str, *, needs_recording: bool) -> None:
     """Refuse to start.
 
     Raises:
         IncompatibleState: The verdict is not `start`, or a recording is missing.
     """
-    place = report.old.origin.removeprefix("Spark checkpoint ")
     if report.decision is not Decision.START:
         raise IncompatibleState(
             f"the query cannot go on from its checkpoint: {report.decision}",
