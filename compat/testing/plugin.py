@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from .upgrade import UpgradeCase
 
-for _module in ("coding", "contract", "migrating", "upgrade"):
+for _module in ("contract", "migrating", "upgrade", "values"):
     pytest.register_assert_rewrite(f"{__package__}.{_module}")
 
 _RECORDED: pytest.StashKey[list[Path]] = pytest.StashKey()

@@ -91,7 +91,7 @@ def test_what_may_have_been_done_already_is_refused_until_it_is_declared_as_not_
 
     assert dict.fromkeys(STATES, Decision.REFUSE) == {name: decision for name, (decision, _) in found.items()}
     assert all("STATE-8" in rules for _, rules in found.values())
-    with pytest.raises(IncompatibleState, match="--convert STATE"):
+    with pytest.raises(IncompatibleState, match=r'parse_edits\(convert=\["STATE"\]\)'):
         migrated(stored, job(), tmp_path / "v2")
     assert {Decision.MIGRATE} == {decision for decision, _ in decisions(stored, job(), convert=STATES).values()}
 

@@ -25,9 +25,11 @@ from stateshift.compat.key_hashes import SIMPLE_TYPES
 from stateshift.compat.plan import OperatorAction, StateAction
 from stateshift.compat.planner import plan
 from stateshift.compat.repartition import Merge
+from stateshift.serializers.errors import what_text
 from stateshift.serializers.flink.namespaces import TimerSerializer, VoidNamespaceSerializer
 from stateshift.serializers.primitives.numeric import IntSerializer, LongSerializer
 from stateshift.serializers.primitives.text import StringSerializer
+from stateshift.serializers.ways_out import in_python, on_command_line
 from stateshift.state.key_groups import _HASHES
 
 VALUE, LIST, TIMERS = StateKind.VALUE, StateKind.LIST, StateKind.TIMERS
@@ -241,9 +243,10 @@ def test_without_the_option_the_way_out_names_it(make, stored):
     with pytest.raises(IncompatibleState) as refused:
         plan(check(stored(INT), make.job(make.state("s", VALUE, LONG), key=LONG)))
 
-    assert "    ways out: keep the old type; or rekey the operator: stateshift migrate --repartition; or" in (
-        refused.value.what
-    )
+    of_both = (what_text(refused.value, words) for words in (on_command_line, in_python))
+    ways = "    ways out: keep the old type; or rekey the operator: "
+    options = ("stateshift migrate --repartition", "options=MigrationOptions(repartition=Repartition())")
+    assert [True, True] == [f"{ways}{option}; or" in text for option, text in zip(options, of_both, strict=True)]
 
 
 def test_a_key_converter_goes_with_a_key():
