@@ -145,8 +145,7 @@ def _kept(state: StateDescription, status: Status, target: Target, stored_by: st
     snapshots = [part.snapshot for part in state.serializers() if part.snapshot.is_flink]
     refused = refused_by(target, stored_by, snapshots, words, words)
     if refused is not None:
-        result: CompatibilityResult[Any] = CompatibilityResult.incompatible(refused)
-        return StateReport(state.name, state.kind, status, result, Decision.REFUSE, was=state)
+        return StateReport.refusing(status, refused, state)
     decision, note = (Decision.MIGRATE, _renamed(state)) if state.stored_name else (Decision.START, "")
     return StateReport(state.name, state.kind, status, compatible, decision, note, was=state)
 
@@ -269,7 +268,7 @@ class _Matched:
             if old is None:
                 return self._unreadable(new) if self.was.unreadable else self._new_for_target(new)
             if old.kind is not new.kind and not is_transformed(old, new):
-                return self._kind_changed(old, new)
+                return StateReport.refusing(Status.MATCHED, kind_changed(old, new), old, new)
             if new.kind.is_keyed and key is not None and key.result.is_incompatible():
                 return StateReport(
                     new.name, new.kind, Status.MATCHED, CompatibilityResult.incompatible(), Decision.REFUSE,
@@ -278,8 +277,7 @@ class _Matched:
             try:
                 return self._compared(old, new)
             except OldReaderUnavailable as error:
-                result: CompatibilityResult[Any] = CompatibilityResult.incompatible(_not_judged(new.value, error, ""))
-                return StateReport(new.name, new.kind, Status.MATCHED, result, Decision.REFUSE, was=old, becomes=new)
+                return StateReport.refusing(Status.MATCHED, _not_judged(new.value, error, ""), old, new)
 
     def _hidden(self, old: StateDescription) -> StateReport:
         """Refuse a state that an unreadable probe may or may not have."""
@@ -288,8 +286,7 @@ class _Matched:
             f"the operator's state in the probe is not known: {self.becomes.unreadable}",
             ("register a snapshot class for it", "check against a job in Python, with --job"),
         )  # fmt: skip
-        result: CompatibilityResult[Any] = CompatibilityResult.incompatible(finding)
-        return StateReport(old.name, old.kind, Status.UNREADABLE, result, Decision.REFUSE, was=old)
+        return StateReport.refusing(Status.UNREADABLE, finding, old)
 
     def _unreadable(self, new: StateDescription) -> StateReport:
         finding = Finding(
@@ -297,19 +294,13 @@ class _Matched:
             f"the operator's state is not known: {self.was.unreadable}",
             ("register a snapshot class for it", "give the operator a new uid: it then starts empty"),
         )  # fmt: skip
-        result: CompatibilityResult[Any] = CompatibilityResult.incompatible(finding)
-        return StateReport(new.name, new.kind, Status.UNREADABLE, result, Decision.REFUSE, becomes=new)
-
-    def _kind_changed(self, old: StateDescription, new: StateDescription) -> StateReport:
-        result: CompatibilityResult[Any] = CompatibilityResult.incompatible(kind_changed(old, new))
-        return StateReport(new.name, new.kind, Status.MATCHED, result, Decision.REFUSE, was=old, becomes=new)
+        return StateReport.refusing(Status.UNREADABLE, finding, becomes=new)
 
     def _new_for_target(self, new: StateDescription) -> StateReport:
         finding = self._lost_for_flink([part.snapshot for part in new.serializers()], "", new.describe())
         if finding is None:
             return _new(new)
-        result: CompatibilityResult[Any] = CompatibilityResult.incompatible(finding)
-        return StateReport(new.name, new.kind, Status.NEW, result, Decision.REFUSE, becomes=new)
+        return StateReport.refusing(Status.NEW, finding, becomes=new)
 
     def _compared(self, old: StateDescription, new: StateDescription) -> StateReport:
         namespace = None

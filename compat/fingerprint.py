@@ -39,7 +39,7 @@ from ..serializers.stored_names import known_as, known_place
 from .libraries import is_of_package, library_of
 
 if typing.TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 UNKNOWN: Final = "not known"
 """The beginning of a fingerprint that equals no other."""
@@ -231,60 +231,16 @@ def _hash(data: bytes) -> bytes:
     return sha256(data).digest()
 
 
-def _node(thing: Any) -> _Node:  # noqa: C901, PLR0912 - one line for each kind of thing
+def _node(thing: Any) -> _Node:
     """Return the node of an object, which holds everything but the objects that it refers to."""
-    kind = type(thing)
-    if kind in _ATOMS:
+    if type(thing) in _ATOMS:
         return _Node(_atom(thing))
-    if kind in (tuple, list):
-        return _Node(kind.__name__, tuple(thing))
-    if kind in (set, frozenset):
-        return _Node(kind.__name__, tuple(thing))
-    if kind is _Unordered:
-        return _Node("unordered", thing.items)
-    if kind is _Node:
-        return thing  # type: ignore[no-any-return]
-    if kind in (dict, types.MappingProxyType):
-        return _Node("dict", tuple(part for item in thing.items() for part in item))
-    if kind is types.FunctionType:
-        return _function(thing)
-    if kind is AsData:
-        return _class(thing.cls, as_data=True)
+    if type(thing) in _NODES:
+        return _NODES[type(thing)](thing)
     if isinstance(thing, type):
         return _class(thing, as_data=False)
-    if kind is _Used:
-        return _module(thing)
-    if kind is types.ModuleType:
-        return _module(_Used(thing, _own_names(thing)))
-    if kind is types.MethodType:
-        return _Node("method", (thing.__self__, thing.__func__))
-    if kind in (types.BuiltinFunctionType, types.MethodWrapperType):
-        bound = thing.__self__
-        is_free = bound is None or isinstance(bound, types.ModuleType)
-        return _Node(f"C {_named(thing)}", () if is_free else (bound,))
-    if kind in (
-        types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType,
-        types.GetSetDescriptorType, types.MemberDescriptorType,
-    ):  # fmt: skip
-        return _Node(f"C {thing.__name__}", (AsData(thing.__objclass__),))
-    if kind in (staticmethod, classmethod):
-        return _Node(kind.__name__, (thing.__func__,))
-    if kind is property:
-        return _Node("property", (thing.fget, thing.fset, thing.fdel))
-    if kind is functools.cached_property:
-        return _Node("cached property", (thing.func,))
-    if kind is functools._lru_cache_wrapper:  # noqa: SLF001 - it has no public name
-        return _Node("cache", (thing.__wrapped__, thing.cache_parameters()))
     if isinstance(thing, enum.Enum):
-        return _Node(f"member {thing.name}", (AsData(kind), thing._value_))
-    if kind in (attrs.Attribute, DataclassField):
-        return _Node(kind.__name__, tuple(getattr(thing, slot) for slot in kind.__slots__ if slot != "type"))
-    if kind in _LOCKS:
-        return _Node(f"a {kind.__name__}")
-    if kind is types.UnionType:
-        return _Node("union", thing.__args__)
-    if kind is typing.ForwardRef:
-        return _Node(f"reference {thing.__forward_arg__}")
+        return _Node(f"member {thing.name}", (AsData(type(thing)), thing._value_))
     return _reduced(thing)
 
 
@@ -464,6 +420,51 @@ def _named(thing: Any) -> str:
 
 def _named_in(module: str, name: str) -> str:
     return " ".join((library_of(module), *known_place(module, name)))
+
+
+def _built_in(thing: Any) -> _Node:
+    bound = thing.__self__
+    is_free = bound is None or isinstance(bound, types.ModuleType)
+    return _Node(f"C {_named(thing)}", () if is_free else (bound,))
+
+
+def _parts_of_items(thing: Mapping[Any, Any]) -> _Node:
+    return _Node("dict", tuple(part for item in thing.items() for part in item))
+
+
+_NODES: Final[dict[type, Callable[[Any], _Node]]] = {
+    **dict.fromkeys((tuple, list, set, frozenset), lambda one: _Node(type(one).__name__, tuple(one))),
+    _Unordered: lambda one: _Node("unordered", one.items),
+    _Node: lambda one: one,
+    dict: _parts_of_items,
+    types.MappingProxyType: _parts_of_items,
+    types.FunctionType: _function,
+    AsData: lambda one: _class(one.cls, as_data=True),
+    _Used: _module,
+    types.ModuleType: lambda one: _module(_Used(one, _own_names(one))),
+    types.MethodType: lambda one: _Node("method", (one.__self__, one.__func__)),
+    types.BuiltinFunctionType: _built_in,
+    types.MethodWrapperType: _built_in,
+    **dict.fromkeys(
+        (
+            types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType,
+            types.GetSetDescriptorType, types.MemberDescriptorType,
+        ),
+        lambda one: _Node(f"C {one.__name__}", (AsData(one.__objclass__),)),
+    ),
+    **dict.fromkeys((staticmethod, classmethod), lambda one: _Node(type(one).__name__, (one.__func__,))),
+    property: lambda one: _Node("property", (one.fget, one.fset, one.fdel)),
+    functools.cached_property: lambda one: _Node("cached property", (one.func,)),
+    functools._lru_cache_wrapper: lambda one: _Node("cache", (one.__wrapped__, one.cache_parameters())),  # noqa: SLF001
+    **dict.fromkeys(
+        (attrs.Attribute, DataclassField),
+        lambda one: _Node(type(one).__name__, tuple(getattr(one, name) for name in one.__slots__ if name != "type")),
+    ),
+    **dict.fromkeys(_LOCKS, lambda one: _Node(f"a {type(one).__name__}")),
+    types.UnionType: lambda one: _Node("union", one.__args__),
+    typing.ForwardRef: lambda one: _Node(f"reference {one.__forward_arg__}"),
+}  # fmt: skip
+"""How objects of each kind are described; what is none of these is as pickle sees it."""
 
 
 def _module_of(thing: Any) -> str:

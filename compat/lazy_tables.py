@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 
-from ..serializers.compatibility import CompatibilityResult, Decision, Finding, Verdict
+from ..serializers.compatibility import Decision, Finding, Verdict
 from ..serializers.containers.wrappers import LazyMigrationSnapshot, without_ttl_awareness
 from ..serializers.snapshot import snapshot_to_bytes
 from .description import JobDescription, SerializerDescription
@@ -267,5 +267,4 @@ def _refused(state: StateReport, name: str, why: str) -> StateReport:
             "start that job once more, until `stateshift inspect` does not list the state as migrated lazily",
         ),
     )  # fmt: skip
-    result: CompatibilityResult[Any] = CompatibilityResult.incompatible(finding)
-    return attrs.evolve(state, result=result, decision=Decision.REFUSE)
+    return state.refused(finding)

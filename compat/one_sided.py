@@ -7,11 +7,11 @@ alike, as one that was changed and what it was before, are looked for among many
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
-from ..serializers.compatibility import CompatibilityResult, Decision, Finding, Verdict
+from ..serializers.compatibility import Finding, Verdict
 from ..serializers.ways_out import Option, WayOut
 from .description import StateKind
 from .lazy_tables import state_in, whole
@@ -233,5 +233,4 @@ def _refused(state: StateReport, operator: OperatorReport, old: str, reason: str
     name = f"{operator.uid}/{state.name}" if operator.uid else state.name
     ways = (way, WayOut.telling("if it is meant to start empty:", Option.ALLOW_EMPTY, name))
     finding = Finding("$<state>", "STATE-7", Verdict.INCOMPATIBLE, old, state.new, reason, ways)
-    result: CompatibilityResult[Any] = CompatibilityResult.incompatible(finding)
-    return attrs.evolve(state, result=result, decision=Decision.REFUSE)
+    return state.refused(finding)

@@ -201,8 +201,7 @@ def _rekeyed(state: StateReport) -> StateReport:
             "$" + NAMESPACE, _RULE, Verdict.INCOMPATIBLE, was.describe(), state.new or was.describe(),
             f"the end of the key of an entry cannot be found: {unknown}", (KEEP, "drop the state"),
         )  # fmt: skip
-        result: CompatibilityResult[Any] = CompatibilityResult.incompatible(finding)
-        return attrs.evolve(state, result=result, values=None, decision=Decision.REFUSE)
+        return attrs.evolve(state.refused(finding), values=None)
     note = "; ".join(
         filter(None, [state.note, _NOTE if state.status is Status.MATCHED else f"{_NOTE}; values as bytes"])
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..serializers.compatibility import Decision, Verdict
+from ..serializers.compatibility import CompatibilityResult, Decision, Verdict
 from .description import StateKind
 from .header_snapshots import Labels, labels_after
 from .policy import ACCEPT_ALL, Policy
@@ -17,7 +17,7 @@ from .scanned import condition, place_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ..serializers.compatibility import CompatibilityResult, Finding
+    from ..serializers.compatibility import Finding
     from ..serializers.serializer import TypeSerializer
     from ..serializers.ways_out import Told
     from .description import Computation, JobDescription, OperatorDescription, StateDescription
@@ -115,6 +115,24 @@ class StateReport:
     was: StateDescription | None = None
     becomes: StateDescription | None = None
     joined: Labels | None = None
+
+    @classmethod
+    def refusing(
+        cls,
+        status: Status,
+        finding: Finding,
+        was: StateDescription | None = None,
+        becomes: StateDescription | None = None,
+    ) -> StateReport:
+        """Return the report on a state of one or both sides that a finding refuses."""
+        side = becomes or was
+        assert side is not None  # noqa: S101 - it is of a side
+        result: CompatibilityResult[Any] = CompatibilityResult.incompatible(finding)
+        return cls(side.name, side.kind, status, result, Decision.REFUSE, was=was, becomes=becomes)
+
+    def refused(self, finding: Finding) -> StateReport:
+        """Return the report with a refusal in place of its result."""
+        return attrs.evolve(self, result=CompatibilityResult.incompatible(finding), decision=Decision.REFUSE)
 
     @property
     def old(self) -> str:

@@ -35,9 +35,8 @@ from ...serializers.compatibility import Verdict
 from ...serializers.errors import CorruptFile, JobNotFound, OldReaderUnavailable, located
 from ...serializers.registry import registry
 from ...serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
-from ...serializers.views import DataOutputView
 from ..json_files import parse_document, print_document
-from ..old_reader import OldReader, ReaderSource, find_old_reader
+from ..old_reader import ReaderSource, find_old_reader
 from ..type_difference import type_text
 from .values import read, shipped, written
 
@@ -98,9 +97,7 @@ class Golden:
     @classmethod
     def of(cls, serializer: TypeSerializer[Any], value: object) -> Golden:
         """Write a value and its snapshot with the current code."""
-        target = DataOutputView()
-        serializer.serialize(value, target)
-        return cls(snapshot_to_bytes(serializer.snapshot_configuration()), target.getvalue())
+        return cls(snapshot_to_bytes(serializer.snapshot_configuration()), written(serializer, value))
 
     @classmethod
     def read(cls, file: Path) -> Golden:
@@ -118,19 +115,13 @@ class Golden:
 
     def save(self, file: Path) -> bool:
         """Write the file unless it already has this content, and return whether it was written."""
-        text = print_document(FORMAT, VERSION, self._to_data())
+        of_bytes = {name: base64.b64encode(data).decode("ascii") for name, data in attrs.asdict(self).items()}
+        text = print_document(FORMAT, VERSION, {"type": type_text(self.restored_snapshot()), **of_bytes})
         if file.is_file() and Golden.read(file) == self:
             return False
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
         return True
-
-    def _to_data(self) -> dict[str, str]:
-        return {
-            "type": type_text(self.restored_snapshot()),
-            "snapshot": base64.b64encode(self.snapshot).decode("ascii"),
-            "value": base64.b64encode(self.value).decode("ascii"),
-        }
 
     def restored_snapshot(self) -> TypeSerializerConfigSnapshot[Any]:
         """Return the snapshot, read by the current code."""
@@ -176,10 +167,6 @@ class Upgrade:
     def ask(self) -> CompatibilityResult[Any]:
         """Ask the new serializer about the stored snapshot."""
         return self.serializer.ensure_compatibility(self.snapshot)
-
-    def find_reader(self, result: CompatibilityResult[Any]) -> OldReader:
-        """Find the reader of the stored value, in the order of rules READ-1 to READ-4."""
-        return find_old_reader(self.snapshot, fallbacks=(result.fallback, self.fallback))
 
 
 class UpgradeCase:
@@ -275,7 +262,7 @@ class UpgradeCase:
         """A05 and A12: values from the old reader are converted, and the new serializer writes and reads them."""
         self._only_for(upgrade, Verdict.REQUIRES_MIGRATION, Verdict.REQUIRES_MIGRATION_WITH_FALLBACK)
         result = upgrade.ask()
-        found = upgrade.find_reader(result)
+        found = find_old_reader(upgrade.snapshot, fallbacks=(result.fallback, upgrade.fallback))
         record_property("reader", str(found.source))
         if upgrade.expected is Verdict.REQUIRES_MIGRATION_WITH_FALLBACK:
             assert ReaderSource.FALLBACK is found.source, "the old serializer can be restored: no fallback is needed"

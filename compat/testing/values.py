@@ -13,7 +13,6 @@ import atexit
 import functools
 import os
 import pickle
-import struct
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast, get_args, get_origin
@@ -171,9 +170,6 @@ def _is_concrete(hint: Any) -> bool:
     return isinstance(hint, type) and not isinstance(hint, TypeVar) and hint is not object
 
 
-_SIZE = struct.Struct(">I")
-
-
 def shipped(value: Any) -> Any:
     """Return a value as a worker receives it, pickled and unpickled; classes that workers lack are pickled by value."""
     import cloudpickle
@@ -197,11 +193,14 @@ def written_elsewhere(serializer: TypeSerializer[Any], values: Sequence[Any]) ->
     if by_value:
         cloudpickle.register_pickle_by_value(module)
     try:
-        _send(twin.stdin, cloudpickle.dumps((serializer, list(values))))
+        _send(twin.stdin, cloudpickle.dumps((serializer, list(values))))  # as bytes: the other side may fail to open it
     finally:
         if by_value:
             cloudpickle.unregister_pickle_by_value(module)
-    answer = pickle.loads(_receive(twin.stdout))  # noqa: S301 - pickled by a process started here
+    try:
+        answer = pickle.load(twin.stdout)  # noqa: S301 - pickled by a process started here
+    except EOFError:
+        raise EOFError("the other process has ended") from None
     assert isinstance(answer, list), f"another process cannot write the values:\n{answer}"
     return answer
 
@@ -223,37 +222,25 @@ def _end(twin: subprocess.Popen[bytes]) -> None:
         twin.kill()
 
 
-def _send(stream: BinaryIO | Any, data: bytes) -> None:
-    stream.write(_SIZE.pack(len(data)) + data)
+def _send(stream: BinaryIO | Any, data: object) -> None:
+    pickle.dump(data, stream)
     stream.flush()
-
-
-def _receive(stream: BinaryIO | Any) -> bytes:
-    head = stream.read(_SIZE.size)
-    if len(head) < _SIZE.size:
-        raise EOFError("the other process has ended")
-    data: bytes = stream.read(_SIZE.unpack(head)[0])
-    return data
 
 
 def _serve(requests: BinaryIO, answers: BinaryIO) -> None:
     """Answer requests until the input is closed."""
     while True:
         try:
-            data = _receive(requests)
+            data = pickle.load(requests)  # noqa: S301 - from the process that started this one
         except EOFError:
             return
         answer: list[bytes] | str
         try:
             serializer, values = pickle.loads(data)  # noqa: S301 - pickled by the process that started this one
-            answer = []
-            for value in values:
-                target = DataOutputView()
-                serializer.serialize(value, target)
-                answer.append(target.getvalue())
+            answer = [written(serializer, value) for value in values]
         except Exception as error:  # noqa: BLE001 - any error is reported to the test that asked
             answer = f"{type(error).__name__}: {error}"
-        _send(answers, pickle.dumps(answer))
+        _send(answers, answer)
 
 
 if __name__ == "__main__":

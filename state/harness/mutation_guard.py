@@ -8,7 +8,6 @@ It makes each access slow, and is for tests.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cached_property
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -16,17 +15,13 @@ import attrs
 
 from ...compat.description import StateKind
 from ...serializers.errors import StateShiftError, shown
-from ..backends.keyed_backend import KeyedStateBackend
 from ..entry_keys import encode
 from ..runtime.functions import AggregateFunction
 from ..runtime.states import AggregatingState, ListState, MapState, ReducingState, ValueState
 
 if TYPE_CHECKING:
-    from ...serializers.serializer import TypeSerializer
-    from ..backends.keyed_backend import FrozenState, TimerQueue
-    from ..formats.flink.keyed_stream import KeyedReader
+    from ..backends.keyed_backend import KeyedStateBackend
     from ..runtime.descriptors import StateDescriptor
-    from ..timers import TimeDomain
 
 
 class StateMutated(StateShiftError, RuntimeError):
@@ -35,8 +30,10 @@ class StateMutated(StateShiftError, RuntimeError):
     advice = "change a copy, and update the state with it: dataclasses.replace, attrs.evolve, list(…), dict(…)"
 
 
-class MutationGuard(KeyedStateBackend):
-    """A backend whose handles notice values that are changed outside of them.
+class MutationGuard:
+    """A backend whose handles notice values that are changed outside of them; all else is the backend's.
+
+    `swept` is not: what is removed behind the handles would look changed.
 
     Args:
         backend: Keeps the state.
@@ -44,25 +41,11 @@ class MutationGuard(KeyedStateBackend):
 
     def __init__(self, backend: KeyedStateBackend) -> None:
         self._backend = backend
-        self.key, self.max_parallelism, self.key_groups = backend.key, backend.max_parallelism, backend.key_groups
         self._guarded: dict[str, Any] = {}
-        self.cleans_up_incrementally = backend.cleans_up_incrementally  # type: ignore[misc]  # as that of the backend
+        self.swept: dict[str, Callable[[int], bool]] = {}
 
-    @cached_property
-    def expired(self) -> dict[str, Callable[[int], bool]]:
-        """As that of the backend. `swept` is not: what is removed behind the handles would look changed."""
-        return self._backend.expired
-
-    @property
-    def current_key(self) -> Any:
-        """The key that all handles follow."""
-        return self._backend.current_key
-
-    def set_current_key(self, key: Any) -> None:
-        self._backend.set_current_key(key)
-
-    def unset_current_key(self) -> None:
-        self._backend.unset_current_key()
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._backend, name)
 
     def get_or_create_keyed_state(self, descriptor: StateDescriptor) -> Any:
         of_accumulator: Any = descriptor
@@ -72,24 +55,6 @@ class MutationGuard(KeyedStateBackend):
         if descriptor.name not in self._guarded:
             self._guarded[descriptor.name] = _HANDLES[descriptor.kind](handle, of_accumulator, self._backend)
         return self._guarded[descriptor.name]
-
-    def create_timer_queue(self, service: str, domain: TimeDomain, namespace: TypeSerializer[Any]) -> TimerQueue:
-        return self._backend.create_timer_queue(service, domain, namespace)
-
-    def get_keys(self, state: str, namespace: Any) -> Iterator[Any]:
-        return self._backend.get_keys(state, namespace)
-
-    def get_held(self, state: str) -> Iterator[tuple[Any, Any]]:
-        return self._backend.get_held(state)
-
-    def freeze(self) -> FrozenState:
-        return self._backend.freeze()
-
-    def restore(self, stored: KeyedReader) -> None:
-        self._backend.restore(stored)
-
-    def dispose(self) -> None:
-        self._backend.dispose()
 
 
 @attrs.frozen
