@@ -42,23 +42,23 @@ class FieldChanges:
     drops: Collection[str] = ()
 
     def digest(self) -> list[Any]:
-        """Return what tells these changes from others, also in another process."""
+        """Return a digest of these changes, equal in every process."""
         functions = {path: fingerprint(function) for path, function in self.converters.items()}
         said = (self.renames, self.fills, self.merges, self.ttls, functions, dict.fromkeys(self.drops))
         return [repr(sorted(one.items())) for one in said]
 
     @property
     def backfills(self) -> Mapping[str, Backfill]:
-        """The fields of which a DataFrame has the values."""
+        """The fields whose values come from a DataFrame."""
         return {path: value for path, value in self.fills.items() if isinstance(value, Backfill)}
 
     @property
     def answers(self) -> Answers:
-        """What this says of pairing."""
+        """The answers to what the pairing of fields asks."""
         return Answers(self.renames, {*self.fills}, {*self.converters})
 
     def paths(self) -> set[str]:
-        """Return the paths of all fields of which something is said."""
+        """Return the paths of all fields that these changes name."""
         return {*self.renames, *self.fills, *self.merges, *self.converters}
 
 

@@ -62,12 +62,12 @@ class _Column:
 
 
 def without_places(text: str) -> str:
-    """Return a text without the numbers of fields in structs of a source: they are read by their names."""
+    """Return a text without the positions of struct fields: fields of a source are read by name."""
     return _PLACE.sub("", _PLACE.sub("", text))
 
 
 def of_buffer(text: str) -> str:
-    """Return the text of a buffer, which is the same for each aggregate that keeps the same."""
+    """Return the text of an aggregate's buffer: equal for aggregates that keep equal buffers."""
     name, bracket, rest = text.removeprefix("distinct ").partition("(")
     family = _ONE_BUFFER.fullmatch(name)
     if not bracket or family is None:
@@ -127,7 +127,7 @@ def _origins(old: tuple[_Column, ...], new: tuple[_Column, ...]) -> Iterator[Ori
 
 
 def _other_case(new: list[_Column], old: Mapping[str, _Column]) -> dict[str, _Column]:
-    """Return the stored columns of which nobody says what is in them, and whose name is the same but for its case."""
+    """Return the stored columns whose names differ only in case, and of which nobody says what they contain."""
     folded = Counter(one.name.casefold() for one in new), Counter(name.casefold() for name in old)
     by_case = {name.casefold(): one for name, one in old.items()}
     found = {}
@@ -141,7 +141,7 @@ def _other_case(new: list[_Column], old: Mapping[str, _Column]) -> dict[str, _Co
 
 
 def _numbered(columns: tuple[_Column, ...]) -> Iterator[tuple[tuple[str, int], _Column]]:
-    """Yield each column with its text, and how many before it have the same: the buffers of one aggregate."""
+    """Yield each column with its text, and the number of columns before it with that text (as of one aggregate)."""
     seen = Counter[str]()
     for one in columns:
         if one.text:
@@ -157,7 +157,7 @@ def _unordered(column: _Column) -> str:
 
 
 def _below(old: _Column, new: _Column) -> Iterator[Origin]:
-    """Yield the fields within a column that is computed from the same."""
+    """Yield the fields of a column that both queries compute alike."""
     fields = _fields(old), _fields(new)
     if all(fields):
         yield from _origins(*fields)
@@ -201,7 +201,7 @@ def _fields(column: _Column) -> tuple[_Column, ...]:
 
 
 def _arguments(text: str) -> list[str]:
-    """Return the arguments of a call, which are separated by commas; of a text that is none, nothing."""
+    """Return the arguments of a call; nothing if the text is no call."""
     parts = []
     comma = ","
     while comma:
@@ -235,7 +235,7 @@ def first_of(text: str) -> tuple[str, str, str]:
 
 
 def _is_wider(old: _Column, new: _Column) -> bool:
-    """Whether a column is computed from the same, whose type is wider now."""
+    """Whether a column is computed from the same column, which has a wider type now."""
     before, now = (_DECIMAL.sub(r"decimal(…,\1)", one.text) for one in (old, new))
     if before == now:
         return old.type == new.type or holds_all(new.type, old.type)

@@ -1,4 +1,4 @@
-"""What decides what an operator keeps, beside its types: filters, time-outs, the code of functions (SPK-12 to 22)."""
+"""What the state of an operator depends on besides types: filters, time-outs, the code of functions (SPK-12 to 22)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ROWS = ("filters", "rows", FILTER_ON_KEYS)
 
 
 def facts_changed(pair: OperatorPair) -> Iterator[Finding]:
-    """Yield what decides what an operator keeps, and is another: filters, a time-out, a limit, code of functions.
+    """Yield a finding for each changed filter, time-out, limit and function.
 
     The time to live of a variable that has another name is compared with that under the old one; a variable that one
     side does not have has no entries on both.
@@ -68,7 +68,7 @@ def _accepted(rule: str) -> WayOut:
 
 
 def _of_times(was: Computation, name: str, after: str) -> tuple[WayOut, ...]:
-    """Return how a migration changes the time to live of what a variable has stored."""
+    """Return the way out that gives the stored entries of a variable their new time to live."""
     if not (variable := variable_of(name)) or not after:
         return ()
     told = Told.of(Option.TTL, was.number, variable, after.removesuffix(" ms"))
@@ -76,7 +76,7 @@ def _of_times(was: Computation, name: str, after: str) -> tuple[WayOut, ...]:
 
 
 def _details_changed(was: Computation, becomes: Computation) -> Iterator[Finding]:
-    """Yield what is another in types, the code of functions and the seeds of samples, which no text has."""
+    """Yield a finding for each changed type, function and seed of a sample: the texts of expressions lack these."""
     yield from _types_changed(was, becomes)
     told = set()
     for what in was.details.keys() & becomes.details.keys():
@@ -112,7 +112,7 @@ def _details_changed(was: Computation, becomes: Computation) -> Iterator[Finding
 
 
 def details_of(of: Computation) -> Iterator[Detail]:
-    """Yield what decides what stands in columns, or which rows there are, and is in no text."""
+    """Yield the details that decide columns or rows, and that the texts of expressions lack."""
     return (one for details in of.details.values() for one in details)
 
 
@@ -123,7 +123,7 @@ def of_type(detail: Detail) -> tuple[str, tuple[str, str]]:
 
 
 def hidden_types(of: Computation) -> dict[str, tuple[str, str]]:
-    """Return the types that decide what is in the buffers of an operator, and that buffers do not show, by these."""
+    """Return, by buffer, the types that decide what is in it and that its own type does not show."""
     return dict(of_type(one) for one in details_of(of) if one.kind == "type")
 
 
@@ -132,7 +132,7 @@ def _scale(decimal: str) -> str:
 
 
 def _types_changed(was: Computation, becomes: Computation) -> Iterator[Finding]:
-    """Yield aggregates whose buffers have equal types, and mean something else: what is in them has another type."""
+    """Yield a finding for each aggregate whose buffer keeps its type, but holds values of another type."""
     before, after = hidden_types(was), hidden_types(becomes)
     for text in sorted(before.keys() & after.keys()):
         (kind, old), (_, new) = before[text], after[text]

@@ -1,4 +1,4 @@
-"""What is found on the stored types of an operator: put into findings, with the options of a migration as ways out.
+"""Findings on the stored types of an operator, with the options of a migration as ways out.
 
 What becomes of each field is decided by `pairing`, and what a migration asks for by `problems`; here it gets words.
 """
@@ -30,7 +30,7 @@ _SAID_BY_CODE = WayOut("name the old code, which says what stands in it: the opt
 
 
 def findings_of(pair: OperatorPair, *, is_by_name: bool, starts: bool) -> Iterator[Finding]:
-    """Yield what is found on the types of an operator's state.
+    """Yield the findings on the types of an operator's state.
 
     Args:
         pair: What becomes of it.
@@ -85,7 +85,7 @@ class _Findings:
             )  # fmt: skip
 
     def _without_a_variable(self, store: str) -> tuple[WayOut, ...]:
-        """Return what can be done with a variable that is gone."""
+        """Return the ways out for a variable that the new query lacks."""
         renamed = self._told(Option.RENAME_FIELD, store, "NEW_NAME")
         return (
             by_copy("migrate a copy, without it:", self._told(Option.DROP_VARIABLE, store)),
@@ -94,7 +94,7 @@ class _Findings:
         )
 
     def _of_variables(self) -> Iterator[Finding]:
-        """Yield what is found on variables as a whole: their kinds, and whether their entries expire."""
+        """Yield the findings on variables as a whole: their kinds, and whether their entries expire."""
         for store in self.pair.stores:
             if store.variables is None:
                 continue
@@ -132,7 +132,7 @@ class _Findings:
                         yield one
 
     def _of(self, part: FieldPair, store: StorePair) -> Iterator[Finding]:
-        """Yield what is found on a part of entries."""
+        """Yield the findings on one part of a store's entries."""
         moved = {at.instead for one in part.all() if (at := self._in_place(one)) is not None}
         for one in part.all():
             yield from self._unclear(one, store)
@@ -149,7 +149,7 @@ class _Findings:
                 )
 
     def _in_place(self, one: FieldPair) -> FieldPair | None:
-        """Return a field of users' own state that Spark reads from its place, under another name."""
+        """Return a field that Spark would read by position from one of another name; None: it would not."""
         is_own = self.pair.was.kind in WITH_FUNCTION and not one.path.startswith("key.")
         is_read = self.starts and is_own and not self.is_avro
         return one if is_read and one.becomes is Becomes.NEW and one.instead else None
@@ -199,7 +199,7 @@ class _Findings:
         return attrs.evolve(finding, ways_out=(way, *finding.ways_out))
 
     def _is_convertible(self, one: FieldPair, store: StorePair) -> bool:
-        """Whether a migration takes a function for a field: of keys not where those that become equal never merge."""
+        """Whether a migration accepts a function for a field: not for keys that may become equal and never merge."""
         kind = self.pair.was.kind
         part, _, name = one.path.partition(".")
         is_repeated = kind == SESSION and name in self.pair.was.stores[store.source].key.names
@@ -234,12 +234,12 @@ class _Findings:
         return attrs.evolve(finding, ways_out=(*renamed, *self._filled(one, store), "leave it out", NEW))
 
     def _renamed(self, one: FieldPair) -> tuple[WayOut, ...]:
-        """Return how a migration is told that a field is the one that stood in its place."""
+        """Return the way out that says that a field is the one that stood in its place."""
         option = self._told(Option.RENAME_FIELD, one.instead, one.path)
         return (by_copy(f"say that it is {one.instead.rpartition('.')[2]!r}:", option),)
 
     def _dropped(self, finding: Finding, one: FieldPair, store: StorePair) -> Finding:
-        """Return what is found on a field that is gone; it may be one that is new, and other values may be merged."""
+        """Return the finding on a removed field: it may be renamed, or merged where keys become equal."""
         ways, reason = finding.ways_out, finding.reason
         if one.instead:
             option = self._told(Option.RENAME_FIELD, one.path, one.instead)
@@ -264,7 +264,7 @@ class _Findings:
         return attrs.evolve(finding, reason=reason, ways_out=ways, flags=flags)
 
     def _otherwise(self, finding: Finding, one: FieldPair, store: StorePair) -> Finding:
-        """Return what is found on a column that is computed from something else."""
+        """Return the finding on a column that is computed from something else."""
         of_key = is_of_key(one)
         ways = () if of_key else self._filled(one, store)
         accept = WayOut.telling("accept that old and new values mix:", Option.ACCEPT, "SPK-10")
@@ -272,7 +272,7 @@ class _Findings:
         return attrs.evolve(finding, verdict=verdict, ways_out=(*ways, *finding.ways_out, accept))
 
     def _several(self, finding: Finding, one: FieldPair, store: StorePair) -> Finding:
-        """Return what is found on a field whose name several have."""
+        """Return the finding on a field whose name several fields have."""
         ways = tuple(
             by_copy(
                 f"say that it is {each.source.rpartition('.')[2]!r}:",
@@ -285,7 +285,7 @@ class _Findings:
         return attrs.evolve(finding, ways_out=(*self._by_code(one), *ways, *filled, *rest))
 
     def _unclear(self, one: FieldPair, store: StorePair) -> Iterator[Finding]:
-        """Yield what is found on a struct of which names and places say different things."""
+        """Yield the finding on a struct in which the names and the positions of fields disagree."""
         unclear = [below for below in one.below if below.becomes is Becomes.UNCLEAR]
         if not unclear or one.old is None or one.new is None:
             return
@@ -311,7 +311,7 @@ class _Findings:
         return Told.of(option, self.pair.was.number, *values)
 
     def _filled(self, one: FieldPair, store: StorePair) -> tuple[WayOut, ...]:
-        """Return how a migration gives values to a field."""
+        """Return the ways out that give values to a field."""
         of_value = store.parts[-1]
         name = one.path.removeprefix(f"{of_value.path}.")
         is_value = one.path != name and of_value.new is not None and name in of_value.new.names
@@ -328,12 +328,12 @@ class _Findings:
         return tuple(ways)
 
     def _by_code(self, one: FieldPair) -> tuple[WayOut, ...]:
-        """Return that the old code would say it; it does not where it was named, nor of what a function keeps."""
+        """Return the way out to name the old code; none if it is named already, or a function decides what is kept."""
         is_of_function = self.pair.was.kind in WITH_FUNCTION and not one.path.startswith("key.")
         return () if self.pair.was.is_known or is_of_function else (_SAID_BY_CODE,)
 
 
 def _holds(one: FieldPair) -> bool:
-    """Whether the new type of a field has every value of the stored field of its name."""
+    """Whether the new type of a field holds every value of the stored field of its name."""
     old, new = one.types
     return old.describe() == new.describe() or holds_all(new, old)

@@ -1,4 +1,4 @@
-"""What a query reads, as data: its sources and tables, and what of them is another one."""
+"""What a query reads, as data: its sources and tables, and how those of two queries differ."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Input:
 
 
 def inputs_changed(was: tuple[Input, ...], now: tuple[Input, ...]) -> Iterator[Finding]:
-    """Yield what is another in what a query reads; that a source has another name is told elsewhere."""
+    """Yield a finding for each change in what a query reads, but for names of sources (`verdict.sources_changed`)."""
     for is_stream in (True, False):
         sides = ([one for one in side if one.is_stream is is_stream] for side in (was, now))
         word, first = ("source", 0) if is_stream else ("table", 1)
@@ -86,7 +86,7 @@ def _changed(path: Path, was: Input, now: Input) -> Iterator[Finding]:
 
 
 def _others(was: Input, now: Input) -> Iterator[tuple[str, str, str]]:
-    """Yield what decides rows, and is another: what it is, and both sides of it."""
+    """Yield each change that decides which rows come in: what changed, and both sides of it."""
     if was.name != now.name:
         yield "place", was.name, now.name
     if was.kind != now.kind:
@@ -126,7 +126,7 @@ def _column(schema: SparkType, name: str) -> tuple[int, SparkType] | None:
 
 
 def _unclear(was: Input, now: Input) -> Iterator[tuple[str, str, str]]:
-    """Yield what may decide rows, and is another."""
+    """Yield each change that may decide which rows come in."""
     yield from _differences(was.other_options, now.other_options)
     if was.rows and now.rows and _python(was.rows) != _python(now.rows):
         yield "rows", was.rows[:12], now.rows[:12]

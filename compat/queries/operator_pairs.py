@@ -133,7 +133,7 @@ def _matched(
 def _is_certain(
     was: Computation, becomes: Computation, old: tuple[Computation, ...], new: tuple[Computation, ...]
 ) -> bool:
-    """Whether a pair is no guess: only these two are alike, or all of their kind keep their numbers."""
+    """Whether a pair is certain: only these two are alike, or all of their kind keep their numbers."""
     ours, theirs = (tuple(one for one in side if one.kind == was.kind) for side in (old, new))
     if len(ours) == len(theirs) and (len(ours) == 1 or {one.number for one in ours} == {one.number for one in theirs}):
         return True

@@ -423,14 +423,14 @@ def _keys(nodes: Iterable[Node], texts: Texts) -> tuple[Column, ...]:
 
 
 def _determined_by(condition: Node, texts: Texts) -> frozenset[str]:
-    """Return the columns that decide a condition; of one that chance decides, too, there are none."""
+    """Return the columns that decide a condition; none if chance decides it, too."""
     if any(node.name in _RANDOM for node in condition.within()):
         return frozenset()
     return frozenset(map(texts.of, condition.attributes()))
 
 
 def _is_time(text: str, time: str) -> bool:
-    """Whether a text is that of a time, or of a window of it; plans as JSON do not show Spark's own mark of these."""
+    """Whether a text is an event time, or a window of it: plans as JSON lack Spark's own mark for these."""
     return text == time or (text.startswith(("window(", "session_window(")) and time in text)
 
 

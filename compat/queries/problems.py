@@ -1,4 +1,4 @@
-"""What a migration has to be told of an operator's state, and what none can carry over: as data, for check and run."""
+"""What a migration of an operator's state must be told, and what none can carry over: as data, for check and run."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Problem:
 
 
 def problems_of(pair: OperatorPair, changes: FieldChanges) -> Iterator[Problem]:
-    """Yield what is to be said of an operator's state beside `changes`, and what cannot be carried over."""
+    """Yield the problems of an operator's state that `changes` does not solve."""
     yield from _variable_problems(pair, changes) if pair.was.kind in OF_VARIABLES else _row_problems(pair, changes)
 
 
@@ -136,7 +136,7 @@ def _other_orders(value: FieldPair, store: StorePair) -> Iterator[Problem]:
 
 
 def field_problems(pair: FieldPair, of: OperatorPair) -> Iterator[Problem]:
-    """Yield what is to be said of the fields of rows."""
+    """Yield the problems of the fields of rows."""
     for one in pair.all():
         if not (words := asked(one)):
             continue
@@ -158,7 +158,7 @@ def field_problems(pair: FieldPair, of: OperatorPair) -> Iterator[Problem]:
 
 
 def is_of_key(pair: FieldPair) -> bool:
-    """Whether entries are found by a field: no value for all of them can stand in it."""
+    """Whether entries are found by a field, so that it cannot have one value for all of them."""
     return pair.path.startswith("key.") or pair.was.startswith("session_window(")
 
 

@@ -177,7 +177,7 @@ def _place(path: Path, states: Collection[str], operator: OperatorDescription) -
 
 
 def nobody_compared(new: JobDescription, known: JobDescription | None) -> Iterator[str]:
-    """Yield what of a query is not compared with the old one, beside what its plan does not show."""
+    """Yield the parts of a query that are not compared with the old one, besides those that its plan does not show."""
     details = (one for operator in new.computations for of in operator.details.values() for one in of)
     functions = dict.fromkeys(one for one in details if one.kind == "function")
     if known is None:
@@ -197,7 +197,7 @@ def nobody_compared(new: JobDescription, known: JobDescription | None) -> Iterat
 
 
 def _not_recorded(new: JobDescription, known: JobDescription) -> Iterator[str]:
-    """Yield what an earlier release did not record of a query, and this one compares."""
+    """Yield what this release compares, and an earlier one did not record."""
     recorded = {text for one in known.computations for text in hidden_types(one)}
     kept = {text for one in known.computations for of in one.columns.values() for text in of.values()}
     for operator in new.computations:
@@ -243,7 +243,7 @@ def _accepted(finding: Finding, accept: tuple[str, ...]) -> Finding:
 
 
 def difference(old: JobDescription, known: JobDescription) -> str:
-    """Return what shows that a query did not write a checkpoint; "": nothing does."""
+    """Return the difference that shows that a query did not write a checkpoint; "": there is none."""
     theirs = {one.number: one for one in known.computations}
     for one in old.computations:
         other = theirs.pop(one.number, None)
@@ -283,7 +283,7 @@ def _types(of: Computation) -> dict[str, tuple[str, str]]:
 
 
 def sources_changed(old: JobDescription, new: JobDescription, known: JobDescription | None) -> Iterator[Finding]:
-    """Yield what is found on the sources of a query, and on what else it reads."""
+    """Yield the findings on what a query reads."""
     was, now = known.sources if known is not None else old.sources, new.sources
     if known is not None and known.inputs is None:  # then a source that stands twice was recorded once
         was, now = (tuple(dict.fromkeys(names)) for names in (was, now))
@@ -322,7 +322,7 @@ def _paired(
 
 
 def _operator(match: Match, pair: OperatorPair | str, *, is_by_name: bool, starts: bool) -> Iterator[Finding]:
-    """Yield what is found on an operator; `starts` as in `findings_of`."""
+    """Yield the findings on an operator; `starts` as in `findings_of`."""
     was, becomes = match.was, match.becomes
     there = was or becomes
     assert there is not None  # noqa: S101 - a pair has one

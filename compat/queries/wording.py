@@ -1,4 +1,4 @@
-"""What a query keeps in the words of its author, for messages: stored texts and names, and options, stay as they are.
+"""Reports on queries in the words of their authors; stored texts and names, and options, stay as they are.
 
 Spark names what has no name (`_groupingexpression`), converts times on the way, and calls each processor alike. Such
 names stand in what is compared and recorded, so that they are replaced only where a person reads them.

@@ -1,4 +1,4 @@
-"""What becomes of each field of stored state in a new query: decided once, for the check and for the migration.
+"""What becomes of each stored field in a new query: decided once, for the check and for the migration.
 
 A check puts what stands here into findings, a migration derives its conversion from it, and neither pairs anything.
 A field is paired by what its author says; else by what both sides compute, where that is known; else by its name. Where
@@ -34,7 +34,7 @@ UNSCALED = "Spark sums decimals of up to 8 digits as whole numbers, and the type
 
 @attrs.frozen
 class Origin:
-    """From which stored column, or field of one, a column of the new query goes on.
+    """The stored column, or field of one, that a column of the new query continues.
 
     Attributes:
         path: Its path in the new types.
@@ -73,7 +73,7 @@ class Reading:
         return is_within(path, self.buffers)
 
     def unclear(self, old: SparkType, new: SparkType, path: str) -> tuple[str, ...]:
-        """Return the fields of a struct of which only its author can say which stored ones they are.
+        """Return the fields of a struct whose stored fields only its author can name.
 
         Within the buffer of an aggregate the order of the fields decides, too: which struct is the largest.
         """
@@ -377,13 +377,13 @@ class _Structs:
 
 
 def _several(old: SparkType, new: SparkType) -> set[str]:
-    """Return the names that several fields have, on either side, and not as many on both."""
+    """Return the names that several fields have, and not the same number of fields on both sides."""
     was, now = (Counter(field.name for field in of.fields) for of in (old, new))
     return {name for name in now if was[name] and was[name] != now[name]}
 
 
 def asked(pair: FieldPair) -> str:
-    """Return what a migration asks for where nobody said it, or why it can do nothing; the path stands before it."""
+    """Return, to follow a path, what a migration asks about a field, or why it cannot carry it over."""
     types = " -> ".join(of.describe() for of in (pair.old, pair.new) if of is not None)
     match pair.becomes:
         case Becomes.NEW:

@@ -140,7 +140,7 @@ def _valid(things: _Things) -> Numbers:
 
 
 def _require(things: _Things, least: int) -> None:
-    """Refuse things that are smaller than their fixed part."""
+    """Refuse rows and arrays that are smaller than their fixed part."""
     small = things.sizes < least
     if things.valid is not None:
         small &= things.valid

@@ -27,7 +27,7 @@ COMMAND = "stateshift migrate spark:OLD spark:NEW --query MODULE:FUNCTION"
 
 
 def by_copy(words: str, *told: Told, is_ready: bool = True) -> WayOut:
-    """Return that a copy is migrated, which is told something; `with_command` names the command."""
+    """Return the way out to migrate a copy with some options; `with_command` names the command."""
     return WayOut(words, told, Does.MIGRATE, command=COMMAND, is_ready=is_ready)
 
 
@@ -49,7 +49,7 @@ def resolve(old: SparkType, new: SparkType, path: str = "$") -> Iterator[Finding
 
 
 def findings_on(pair: FieldPair, prefix: str = "") -> Iterator[tuple[FieldPair, Finding]]:
-    """Yield what is found on a field and on all within it, by their types alone, with the field of each finding."""
+    """Yield the findings on a field and on all within it, by their types alone, each with its field."""
     yield from ((pair, finding) for finding in _finding(pair, prefix))
     if pair.becomes is not Becomes.CARRIED:
         return
@@ -63,7 +63,7 @@ def findings_on(pair: FieldPair, prefix: str = "") -> Iterator[tuple[FieldPair, 
 
 
 def _finding(pair: FieldPair, prefix: str) -> Iterator[Finding]:
-    """Yield what is found on a field by its types; not on those within it.
+    """Yield the findings on a field by its types, without those on fields within it.
 
     Args:
         pair: What becomes of it.

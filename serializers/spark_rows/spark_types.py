@@ -88,7 +88,7 @@ def numbered(name: str, number: int) -> str:
 
 
 def holds_all(new: SparkType, old: SparkType) -> bool:
-    """Whether a type has every value of another one, exactly."""
+    """Whether a type holds every value of another one, exactly."""
     if old.word == "void":
         return True
     if old.word in _INTEGERS and new.word in _INTEGERS:

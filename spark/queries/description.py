@@ -131,7 +131,7 @@ def _details(
 
 
 def _columns(store: str, schema: StoreSchema, plan: PlannedOperator) -> dict[str, str]:
-    """Return what stands in the columns of a store, as far as the plan says it."""
+    """Return what the columns of a store are computed from, as far as the plan shows it."""
     values = schema.value.names
     known = _texts_by_name(plan.keys)
     found = {f"key.{name}": known[name] for name in group_of(schema.key, plan.kind).names if name in known}
@@ -146,7 +146,7 @@ def _columns(store: str, schema: StoreSchema, plan: PlannedOperator) -> dict[str
 
 
 def _texts_by_name(columns: tuple[Column, ...]) -> dict[str, str]:
-    """Return what columns are computed from, by names that are as those of a type's fields: each once."""
+    """Return what columns are computed from, by names that are unique as those of a type's fields are."""
     seen = Counter[str]()
     found = {}
     for column in columns:

@@ -1,4 +1,4 @@
-"""The Python functions of a plan: fingerprints of their code, which shows whether it is the code of another day.
+"""The Python functions of a plan: fingerprints, which show whether their code has changed.
 
 A function lies in the plan as Spark will send it to its workers. A copy of it is read, and never called.
 """

@@ -217,7 +217,7 @@ class QueryGate:
 
 @contextmanager
 def settings_kept(spark: SparkSession) -> Iterator[None]:
-    """Set back what the `with` block sets in a session: the next query is planned without it."""
+    """Restore the settings of a session after the `with` block: the next query is planned without them."""
     before = spark.conf.getAll
     try:
         yield
@@ -231,7 +231,7 @@ def settings_kept(spark: SparkSession) -> Iterator[None]:
 
 @contextmanager
 def _searched(folder: str) -> Iterator[None]:
-    """Search modules in the project's folder, too, within the `with` block."""
+    """Import modules from the project's folder, too, within the `with` block."""
     if folder in sys.path:
         yield
         return

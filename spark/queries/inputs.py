@@ -212,7 +212,7 @@ def _parallelized(rdd: Any) -> tuple[list[bytes], list[Any]] | None:
 
 
 def _users(function: Any, seen: set[int]) -> Iterator[Any]:
-    """Yield the user's functions in the closures of one of PySpark."""
+    """Yield the user's functions in the closure of a function of PySpark."""
     if id(function) in seen or not isinstance(function, types.FunctionType):
         return
     seen.add(id(function))

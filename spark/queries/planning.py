@@ -44,7 +44,7 @@ _MOMENT_US = 946_684_800_000_000  # the year 2000
 
 @attrs.frozen
 class _Moment:
-    """The present time as the rule of Spark takes it that makes it a constant.
+    """The current time, as Spark's rule takes it when it makes it a constant.
 
     Attributes:
         time: The moment as a literal.
@@ -302,7 +302,7 @@ def _execution(
 
 
 def _at_one_moment(jvm: Any, frame: Any, release: Release) -> Any:
-    """Return the logical plan of a DataFrame in which the present time is always the same: Spark makes it a constant.
+    """Return the logical plan of a DataFrame with a fixed current time, which Spark would make a constant.
 
     This is what `ComputeCurrentTime` does, with another moment.
     """
@@ -344,7 +344,7 @@ def _said(plan: Any) -> Any:
 
 
 def _worker_failed(told: str) -> StateShiftError:
-    """Return the error for what Spark tells of the worker in which it calls `init` of a processor while it plans."""
+    """Return the error for a failure of the worker in which Spark calls a processor's `init` while it plans."""
     first, _, trace = told.partition(_TRACE)
     raised = [line for line in trace.splitlines() if _RAISED.match(line)]
     why = raised[-1].partition(" SQLSTATE: ")[0] if raised else first.splitlines()[0]
@@ -371,7 +371,7 @@ def _aggregates(plan: Any) -> Iterator[tuple[int, Buffers]]:
 
 
 def _buffers(function: Any) -> Buffers:
-    """Return the buffers of an aggregate, with the types that those in the state do not show."""
+    """Return the buffers of an aggregate, with the types that the types in the state do not show."""
     kind, made, inputs = kind_of(function), function.aggBufferAttributes(), [*items_of(function.children())]
     if inputs and kind_of(inputs[0]) == "UnscaledValue":
         return Buffers(made.size(), kind, str(inputs[0].child().dataType().catalogString()))

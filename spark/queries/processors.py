@@ -23,7 +23,7 @@ UNSEEN = "times to live, which the processor did not declare to the check,"
 
 @attrs.define
 class _Handle:
-    """Stands for Spark's handle in `init`: every variable is one that has nothing."""
+    """Stands for Spark's handle in `init`; every variable is empty."""
 
     declared: dict[str, str] = attrs.field(factory=dict)
 

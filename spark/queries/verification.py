@@ -1,4 +1,4 @@
-"""Verification of a copy: its logs and every entry of it against the source, converted once more, and not encoded.
+"""Verification of a copy: its logs and entries against those of the source, which are converted once more.
 
     expected_entries    what should be there
     compared_entries    sums of digests on both sides, and the first keys that differ
@@ -177,7 +177,7 @@ class _Verifying:
         return Check("logs", Outcome.OK, f"query, offsets and watermark are as planned{without}", f"batch {batch}")
 
     def _is_compared(self, name: str, *, has_gone_on: bool) -> bool:
-        """Whether a file of the source is a log that the copy has as it is."""
+        """Whether a file of the source is a log that the copy must have unchanged."""
         top, _, last = name.partition("/")
         if top == "sources":
             return not has_gone_on and not name.endswith(".crc") and "/." not in name

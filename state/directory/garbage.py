@@ -1,4 +1,4 @@
-"""`gc`: the files of a state directory that nothing needs are deleted.
+"""`gc`: deletes the files of a state directory that nothing needs.
 
 Needed is what the state after each batch is made of that the engine may go back to, or that is held: the newest
 manifests up to the first of these batches and all later ones, the files that they name, and the savepoint that an epoch
@@ -126,7 +126,7 @@ def collect(directory: StateDirectory, *, older_than_h: float, dry_run: bool = F
 
 
 class Needs:
-    """What the batches need to which the engine may go back.
+    """What is needed by the batches to which the engine may go back.
 
     Args:
         directory: The state directory.

@@ -180,7 +180,7 @@ def require_log(folder: Folder, name: str, last: PlannedBatch) -> None:
 
 
 def _require_json(lines: list[str], file: str) -> None:
-    """Raise `CorruptFile` unless the lines that begin as JSON are that."""
+    """Raise `CorruptFile` unless the lines that begin like JSON are valid JSON."""
     for line in lines:
         if line.startswith(("{", "[")):
             try:
@@ -237,7 +237,7 @@ def _text(folder: Folder, name: str) -> str:
 
 
 def _versioned(text: str, file: str) -> list[str]:
-    """Return the lines behind that of the version."""
+    """Return the lines after the one with the version."""
     version, *lines = text.split("\n")
     if version not in _READABLE:
         is_version = version.startswith("v") and version[1:].isdigit()

@@ -245,7 +245,7 @@ class SparkStore:
 
     @property
     def key_layout(self) -> KeyLayout:
-        """How RocksDB has keys; without column families those of session windows have a prefix."""
+        """The layout of keys in RocksDB; without column families, those of session windows have a prefix."""
         if self.family is not None:
             return self.family.layout
         schema, columns = self.schema, self.facts.prefix_columns

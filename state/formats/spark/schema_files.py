@@ -1,4 +1,4 @@
-"""The files in which a state store says of which types its keys and values are.
+"""The schema files of a state store: the types of its keys and values.
 
     UTF "v1"    UTF key schema, UTF value schema
     UTF "v2"    i32 n, n x UTF: the key schema; i32 n, n x UTF: the value schema
@@ -37,7 +37,7 @@ class KeyLayout:
 
     @classmethod
     def of_prefix(cls, columns: int) -> KeyLayout:
-        """Return the layout with so many columns in a prefix; 0: without one."""
+        """Return the layout with a prefix of so many columns; 0: without a prefix."""
         return cls("prefix", tuple(range(columns))) if columns else cls()
 
 

@@ -30,7 +30,7 @@ _END = b"\xff\xff\xff\xff"
 
 
 def stored_rows(rows: Sequence[bytes]) -> Encoded:
-    """Prepare rows for writing that stay as they are."""
+    """Prepare rows that are written as they are."""
     found = Rows.of(rows)
 
     def write(buffer: Numbers, starts: Numbers) -> None:
@@ -108,7 +108,7 @@ def _set_checksums(buffer: Numbers, starts: Numbers, key_sizes: Numbers, value_s
 
 
 def snapshot_name(version: int) -> str:
-    """Return the name of the file that has all entries of a version."""
+    """Return the name of the snapshot file of a version."""
     return f"{version}.snapshot"
 
 

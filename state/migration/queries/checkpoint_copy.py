@@ -86,12 +86,12 @@ class Copy:
 
     @cached_property
     def _marker(self) -> bytes:
-        """The unfinished `metadata`; a function that cannot be compared makes it another one in each run."""
+        """The unfinished `metadata`; with a function that cannot be compared it differs in each run."""
         facts = {"source": self.plan.source.place, "plan": self.plan.digest()}
         return f"{UNFINISHED}\n{json.dumps(facts)}\n".encode()
 
     def _begin(self) -> None:
-        """Mark the target as unfinished, unless it is what a run of the same plan left."""
+        """Mark the target as unfinished; a target that a run of the same plan left is taken over."""
         names = [name for name in self.folder.names() if not _OURS.fullmatch(name) and _ATTEMPT not in name]
         found = self.folder.read("metadata") if "metadata" in names else b""
         if names and found != self._marker:
@@ -135,7 +135,7 @@ class Copy:
                 self._copy_metadata(plan)
 
     def _copy_metadata(self, plan: StorePlan) -> None:
-        """Copy what Spark says of an operator, with the number, partitions and prefixes that it has in the copy."""
+        """Copy the metadata of an operator, with the number, partitions and prefixes that it has in the copy."""
         store, target = plan.store, self.folder.folder(f"state/{plan.number}/{METADATA}")
         if not store.folder.exists(METADATA):
             return
@@ -197,7 +197,7 @@ class Copy:
         return copy.count(partition)
 
     def _metadata(self) -> bytes:
-        """Return what makes the copy a checkpoint: the id of its query."""
+        """Return the content of `metadata`, which makes the copy a checkpoint: the id of its query."""
         found = self.plan.source.folder.read("metadata")
         return json.dumps(json.loads(found) | {"id": self.new_id}).encode() if self.plan.has_new_id else found
 

@@ -139,7 +139,7 @@ def _bucket(key: bytes) -> int:
 
 
 def differences(table: Table, should: Side, there: Side) -> Iterator[str]:
-    """Yield what differs of the first keys, and that there are others."""
+    """Yield the differences of the first keys, and whether there are others."""
     differing = should.differing(there)
     if not differing:
         return

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def not_repeated(column: pa.Array) -> pa.Array:
-    """Stand for a function or a DataFrame that is not known any more: nobody compares what the field has."""
+    """Stand for a function or a DataFrame that is no longer known; the values of the field are not compared."""
     return column
 
 

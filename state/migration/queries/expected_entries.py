@@ -121,7 +121,7 @@ def _with_merged(plan: StorePlan, found: list[Rows]) -> Rows:
 
 
 def of_variable(plan: CheckpointPlan, processor: ProcessorPlan, variable: VariablePlan, store: SparkStore) -> Source:
-    """Return what yields the entries that a store of a variable should have."""
+    """Return a function that yields the entries that a store of a variable should have."""
     converting = Converting(plan, processor, variable)
 
     def expected() -> Iterator[Rows]:

@@ -1,4 +1,4 @@
-"""What the copy of a transformWithState says of its types and variables: a schema file, and its operator's metadata.
+"""The files that describe a copied transformWithState: its schema file, and its operator's metadata.
 
     state/OPERATOR/_stateSchema/STORE/NAME    as the probe has it
     state/OPERATOR/_metadata/v2/BATCH         v2, JSON: that of the probe, with the partitions of the old query, and the

@@ -1,4 +1,4 @@
-"""What a migration does, decided before anything is written: stores paired, rows compared, gaps asked for."""
+"""The plan of a migration, made before anything is written: stores are paired, rows compared, gaps asked for."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Known:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is known of all that is stored."""
+        """Whether the query is known that wrote all of the state."""
         return self.query is not None and not self.gap
 
 
@@ -286,7 +286,7 @@ def _other_sources(found: Iterable[Finding], accept: Collection[str]) -> Iterato
 
 
 def _place(one: OperatorProblem) -> int:
-    """Return where a problem stands among others: first which operator is which, last what is meant."""
+    """Return the order of a problem: first which operator is which, last what is meant."""
     what = one.problem.asks
     return 0 if what is Asks.OPERATOR else 2 if what is Asks.MEANT else 1
 
@@ -327,7 +327,7 @@ def _such(words: str, *told: Told) -> WayOut:
 
 
 def _meant(pair: OperatorPair, changes: FieldChanges, accept: Collection[str]) -> Iterator[Problem]:
-    """Yield what else decides what an operator keeps, is another, and must be accepted."""
+    """Yield the changes beside types that must be accepted, such as another filter."""
     if not (pair.was.is_known and pair.becomes.is_known):
         return
     for finding in facts_changed(pair):
@@ -345,7 +345,7 @@ def _operator(checkpoint: SparkCheckpoint, number: int) -> SparkOperator:
 
 
 def _not_compared(new: NewSide, pairs: Iterable[OperatorPair]) -> Iterator[str]:
-    """Yield what nobody compared: a line each."""
+    """Yield what was not compared, a line each."""
     if not new.is_planned:
         yield "what types do not show, such as which column is aggregated, or the length of windows"
         return

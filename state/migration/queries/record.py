@@ -1,4 +1,4 @@
-"""What a copy says of its migration: what `verify` needs to convert the source once more, and to compare.
+"""The record of a migration in its copy: what `verify` needs to convert the source once more, and compare.
 
     _stateshift-copy.json    sealed JSON beside `metadata`; Spark reads it as little as all that begins with `_`
 

@@ -96,7 +96,7 @@ def _variable_reports(plan: ProcessorPlan) -> Iterator[StoreReport]:
 
 
 def not_shown(source: SparkCheckpoint) -> Iterator[str]:
-    """Yield which damage the files of a checkpoint could not show, a line each."""
+    """Yield the damage that the files of a checkpoint cannot show, a line each."""
     planned, folder = source.log.last, source.folder
     for operator in source.operators:
         if planned is not None and any(one.lacks_checksums for one in operator.stores):

@@ -1,4 +1,4 @@
-"""What is done with a store: its rows converted, copied, or none."""
+"""The plan of a store: its rows are converted, copied, or there are none."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ class VariableCopy:
         return DatabaseFiles(target, target.place, version, ids, settings.has_row_checksums, settings.delimiter, lists)
 
     def _counted(self, plan: VariablePlan, files: list[DatabaseFiles]) -> Counts:
-        """Count the entries of a variable in the copy, and compare."""
+        """Count the entries of a variable in the copy, and compare with those that were read."""
         read = tuple(one.entries for one in plan.was.measure())
         written = tuple(one.size_of(plan.now.name)[0] for one in files)
         merged = self.merged.get(plan.now.name, 0)

@@ -54,7 +54,7 @@ class Deadlines:
 
     @property
     def is_changed(self) -> bool:
-        """Whether entries get others."""
+        """Whether the times of entries change."""
         return self.were is not self.are or self.later_ms != 0
 
 
