@@ -89,8 +89,7 @@ class Backfill:
         try:
             return pa.Table.from_pandas(self.frame, preserve_index=False)
         except (AttributeError, TypeError) as error:
-            raise DeclarationError(
+            raise DeclarationError.before_writing(
                 f"{shown(self.frame)} is no DataFrame of Spark or pandas, and no table of Arrow",
                 advice="pass one with the columns of the key and one of values",
-                written="Nothing was written.",
             ) from error

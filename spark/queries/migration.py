@@ -93,13 +93,12 @@ def migrate_checkpoint(
     with new_side(old, like, query, was) as new:
         with located(savepoint=old.place, checkpoint=old.place):
             if require_recording and not new.known.is_whole:
-                raise IncompatibleState(
+                raise IncompatibleState.before_writing(
                     "nothing says what the query computed that wrote the whole state",
                     advice=(
                         WayOut.telling("name the old code:", Option.WAS, "MODULE:FUNCTION"),
                         WayOut("leave out", (Told(Option.REQUIRE_RECORDING),)),
                     ),
-                    written="Nothing was written.",
                 )
             plan = plan_migration(old, new, said)
         report = CheckpointReport(

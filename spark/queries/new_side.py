@@ -38,11 +38,10 @@ def new_side(
         DeclarationError: Neither side is given, or both are.
     """
     if (like is None) is (query is None):
-        raise DeclarationError(
+        raise DeclarationError.before_writing(
             "the new types come from one of query= and like=",
             advice="name the new query (query=df or its writer before start()), or a checkpoint that it wrote"
             " (like=place)",
-            written="Nothing was written.",
         )
     if query is None:
         assert like is not None  # noqa: S101 - checked above

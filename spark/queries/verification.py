@@ -83,10 +83,9 @@ def verify_checkpoint(
     """
     folder = folder_at(str(copy).removeprefix(PREFIX), allow_roots)
     if folder.exists("metadata") and folder.read("metadata").startswith(UNFINISHED.encode()):
-        raise MigrationFailed(
+        raise MigrationFailed.before_writing(
             f"{folder.place} is an unfinished copy",
             advice="run the same migration again, which finishes it",
-            written="Nothing was written.",
         )
     if not folder.exists(RECORD):
         SparkCheckpoint.of(folder)  # what is no checkpoint at all is called so
@@ -95,11 +94,10 @@ def verify_checkpoint(
         place = stored_place(record.source, folder)
     source = _opened(place, record, "the source")
     if source.log.query_id != record.query_id:
-        raise CorruptFile(
+        raise CorruptFile.before_writing(
             f"the source is the checkpoint of query {source.log.query_id}, and the copy is of query {record.query_id}",
             savepoint=source.place,
             advice="put the source back where it was; or name its place with --checkpoint-root OLD=NEW",
-            written="Nothing was written.",
         )
     found = _opened(folder, record, "the copy")
     new = NewSide(found, describe_stored(found), is_planned=False)
@@ -121,9 +119,9 @@ def _opened(folder: Folder, record: CopyRecord, name: str) -> SparkCheckpoint:
     """Open a checkpoint after the batch that was copied."""
     batch = str(record.batch)
     if folder.exists("metadata") and not all(folder.folder(one).exists(batch) for one in ("offsets", "commits")):
-        raise SavepointNotFound(
+        raise SavepointNotFound.before_writing(
             f"{name} has no log of batch {batch} any more, which was copied",
-            savepoint=folder.place, advice=_GONE, written="Nothing was written.",
+            savepoint=folder.place, advice=_GONE,
         )  # fmt: skip
     return SparkCheckpoint.of(folder, record.batch)
 

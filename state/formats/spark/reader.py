@@ -234,12 +234,11 @@ class SparkStore:
             CorruptFile: As `schema`.
         """
         if self.schema is None:
-            raise UnsupportedFormat(
+            raise UnsupportedFormat.before_writing(
                 self.unsupported or "its types are not read by this release",
                 operator=self.operator,
                 state=self.name,
                 advice="start the new query with a new checkpoint",
-                written="Nothing was written.",
             )
         return self.schema
 

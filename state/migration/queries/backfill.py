@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from ....compat.queries.changes import Backfill
 
-_NOTHING = "Nothing was written."
-
 
 @attrs.frozen
 class FilledColumn:
@@ -57,11 +55,10 @@ class FilledColumn:
         table = fill.table
         names = [name for name, field in zip(key.names, key.fields, strict=True) if field.type.word != "void"]
         if missing := [name for name in (*names, fill.column) if name not in table.column_names]:
-            raise DeclarationError(
+            raise DeclarationError.before_writing(
                 f"the DataFrame that fills {path} has no column {', '.join(missing)}; it has"
                 f" {', '.join(table.column_names)}",
                 advice=f"name its columns as the fields of the key: {', '.join(names) or 'there are none'}",
-                written=_NOTHING,
             )
         index = value.names.index(path.partition(".")[2])
         try:
@@ -71,17 +68,15 @@ class FilledColumn:
             ]
             values = _column(table, fill.column, value.fields[index].type)
         except pa.ArrowException as error:
-            raise DeclarationError(
+            raise DeclarationError.before_writing(
                 f"the DataFrame that fills {path} has values of another type: {cause_text(error)}",
                 advice=f"cast them: the key is {key.describe()}, the field {value.fields[index].type.describe()}",
-                written=_NOTHING,
             ) from error
         rows = {one: at for at, one in enumerate(_encoded(keys, key))}
         if len(rows) != len(table):
-            raise DeclarationError(
+            raise DeclarationError.before_writing(
                 f"the DataFrame that fills {path} has {len(table) - len(rows):,} rows of a key that has another row",
                 advice=f"group it by {', '.join(names)}",
-                written=_NOTHING,
             )
         both = SparkType("struct", (*key.fields, value.fields[index]))
         digest = sum(map(xxh3_64_intdigest, _encoded([*keys, values], both))) % (1 << 64)

@@ -97,10 +97,9 @@ class Copy:
         if names and found != self._marker:
             is_ours = found.startswith(UNFINISHED.encode())
             what = "has what another migration left unfinished" if is_ours else "is not empty"
-            raise TargetExists(
+            raise TargetExists.before_writing(
                 f"the target {what}",
                 advice="delete the folder, or name another one" if is_ours else "name another folder",
-                written="Nothing was written.",
             )
         for name in self.folder.names_below():
             if _ATTEMPT in name:

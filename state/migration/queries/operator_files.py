@@ -59,9 +59,9 @@ class OperatorFiles:
         schema = folder.folder(SCHEMAS).folder(DEFAULT_STORE).read(name)  # read before, and its checksum compared
         ids = {number for one in read_families(schema, name) for number in (one.key_id, one.value_id)}
         if others or ids != {0}:
-            raise UnsupportedFormat(
+            raise UnsupportedFormat.before_writing(
                 "the probe was written by several versions of the query, one after the other",
-                operator=new.title, advice=_FRESH, written="Nothing was written.",
+                operator=new.title, advice=_FRESH,
             )  # fmt: skip
         facts = _said(folder)
         (store,) = facts["stateStoreInfo"]

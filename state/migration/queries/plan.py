@@ -184,12 +184,11 @@ def plan_migration(old: SparkCheckpoint, new: NewSide, said: Said) -> Checkpoint
     if new.is_planned:
         unclear += _other_sources(sources_changed(stored, new.query, known.query), said.accept)
     if problems := [*map(OperatorProblem, unclear), *steps.problems]:
-        raise IncompatibleState(
+        raise IncompatibleState.before_writing(
             "the state cannot be taken over as it stands",
             details=[f"  {problem}" for problem in dict.fromkeys(map(str, sorted(problems, key=_place)))],
             advice=_ways_out(problems),
             needs_all=True,
-            written="Nothing was written.",
         )
     return CheckpointPlan(
         old,
@@ -222,10 +221,9 @@ class _Steps:
         """Plan an operator; raises `UnsupportedFormat`."""
         now = _operator(self.new.state, becomes.number)
         if not now.stores:
-            raise UnsupportedFormat(
+            raise UnsupportedFormat.before_writing(
                 f"operator {becomes.title} of the new query keeps nothing, and its files are not known to this release",
                 advice="give the processor a state variable, or start with a new checkpoint",
-                written="Nothing was written.",
             )
         files = OperatorFiles.of(now, self.old) if now.stores[0].family is not None else None
         of_variables = files if becomes.kind in OF_VARIABLES else None
@@ -386,32 +384,28 @@ def _require_committed(old: SparkCheckpoint, *, drop_uncommitted: bool) -> int:
     """Return the last committed batch."""
     log = old.log
     if any(one.kind == UNKNOWN for one in old.operators):
-        raise UnsupportedFormat(
+        raise UnsupportedFormat.before_writing(
             "the checkpoint is from before Spark 4.0, and does not say what its operators are",
             advice="run one batch of the old query with Spark 4.0 or later, which writes that; then migrate",
-            written="Nothing was written.",
         )
     if log.committed is None:
-        raise MigrationFailed(
+        raise MigrationFailed.before_writing(
             "no batch of the query is committed, so there is no state to migrate",
             advice="start the new query with a new checkpoint",
-            written="Nothing was written.",
         )
     if not old.operators:
-        raise MigrationFailed(
+        raise MigrationFailed.before_writing(
             "the query has no stateful operator (Spark allows none with asynchronous progress), so there is no state to"
             " migrate",
             advice="start the new query with the old checkpoint, which has the offsets of its sources",
-            written="Nothing was written.",
         )
     if log.unfinished is not None and not drop_uncommitted:
-        raise MigrationFailed(
+        raise MigrationFailed.before_writing(
             f"batch {log.unfinished} is planned and not committed: the query is running it, or died in it",
             advice=(
                 "start the old code once more, let it finish the batch and stop it",
                 WayOut("drop the batch with", (Told(Option.DROP_UNCOMMITTED),), more=f": {REPEATED}"),
             ),
-            written="Nothing was written.",
         )
     return log.committed
 
@@ -422,12 +416,11 @@ def _require_same_query(old: SparkCheckpoint, new: NewSide) -> None:
         planned = checkpoint.log.last
         if planned is None or planned.provider not in PROVIDERS:
             provider = "no provider" if planned is None else planned.provider
-            raise UnsupportedFormat(
+            raise UnsupportedFormat.before_writing(
                 f"this release migrates state of {' and '.join(PROVIDERS)}, and here it is that of {provider}",
                 savepoint=checkpoint.place,
                 checkpoint=checkpoint.place,
                 advice="start the new query with a new checkpoint",
-                written="Nothing was written.",
             )
     assert old.log.last is not None  # noqa: S101 - checked above
     details = []
@@ -446,9 +439,8 @@ def _require_same_query(old: SparkCheckpoint, new: NewSide) -> None:
         if pinned != other:
             details.append(f"  the setting {name}: {pinned} -> {other}; the old one stays, so set it before the probe")
     if details:
-        raise IncompatibleState(
+        raise IncompatibleState.before_writing(
             "the new query differs in more than the types of its state",
             details=details,
             advice="sources are paired by their numbers: keep them, or start with a new checkpoint",
-            written="Nothing was written.",
         )

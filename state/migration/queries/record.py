@@ -144,13 +144,12 @@ class CopyRecord:
             UnsupportedFormat: A later release wrote it.
         """
         if not folder.exists(RECORD):
-            raise DeclarationError(
+            raise DeclarationError.before_writing(
                 f"{folder.place} has no {RECORD}, by which a copy of a checkpoint is compared with its source: it is"
                 " no copy, or an earlier release of stateshift made it",
                 advice="name the copy that `stateshift migrate spark:OLD spark:NEW` made; one without the file is"
                 " verified by a second migration of its source into another folder",
                 savepoint=folder.place,
-                written="Nothing was written.",
             )
         with located(file=f"{folder.place}/{RECORD}"):
             facts = parse_document(folder.read(RECORD), _FORM, VERSION, sealed_since=1)

@@ -193,9 +193,9 @@ class ProcessorPlanner:
         """Return the plan; raises `UnsupportedFormat` if entries cannot be read."""
         for store in (*self.was.stores, *self.now.stores):
             if store.unsupported:
-                raise UnsupportedFormat(
+                raise UnsupportedFormat.before_writing(
                     store.unsupported, operator=self.was.title, state=store.name,
-                    advice="start the new query with a new checkpoint", written="Nothing was written.",
+                    advice="start the new query with a new checkpoint",
                 )  # fmt: skip
         old, new = _variables(self.was), _variables(self.now)
         groups = SparkType("struct"), SparkType("struct")  # without stores nothing of it is converted
