@@ -16,7 +16,6 @@ import attrs
 from ..compat.targets import Target
 from ..serializers.errors import DeclarationError
 from ..state.columnar.bootstrap import BootstrapReport, StateColumns
-from ..state.columnar.new_savepoint import NewSavepoint, check_position, report_states, unknown_to_flink
 from ..state.job import Job, key_groups_of
 from ..state.key_groups import key_group_range
 from ..state.publication.publish import Destination, all_or_nothing, check_target
@@ -96,6 +95,7 @@ def bootstrap(
         MigrationFailed: The written data differs from the encoded data, or the engine failed.
     """
     require_libraries("bootstrap", "pyspark", "numpy")
+    from ..state.columnar.new_savepoint import NewSavepoint, check_position, report_states, unknown_to_flink
     from ..state.columnar.row_sources import resolve
     from .bootstrap_run import BootstrapRun
 

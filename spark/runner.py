@@ -17,7 +17,6 @@ from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import attrs
-import pyarrow as pa
 
 from ..serializers.errors import StateShiftError
 from ..state.progress import Progress, ProgressMeter
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from ..state.runner import AnyWork, Independent, Sized, Tell
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 _COLUMNS = "stream int, key_group int, state int, data binary"
-_SCHEMA = pa.schema([("stream", pa.int32()), ("key_group", pa.int32()), ("state", pa.int32()), ("data", pa.binary())])
 _SHUFFLES_PER_CORE = 2
 _LOCAL_LOOK_S = 0.5
 _REMOTE_LOOK_S = 5.0
@@ -368,8 +367,12 @@ def _in_arrow(shuffled: Iterable[ShuffleBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _arrow_batch(shuffled: list[ShuffleBatch]) -> pa.RecordBatch:
-    columns = zip(zip(*shuffled, strict=True), _SCHEMA, strict=True)
-    return pa.RecordBatch.from_arrays([pa.array(column, field.type) for column, field in columns], schema=_SCHEMA)
+    import pyarrow as pa  # names of the face load no optional library
+
+    numbers, data = [pa.int32()] * 3, pa.binary()
+    columns = zip(zip(*shuffled, strict=True), [*numbers, data], strict=True)
+    names = ["stream", "key_group", "state", "data"]
+    return pa.RecordBatch.from_arrays([pa.array(column, of) for column, of in columns], names=names)
 
 
 def _from_arrow(batches: Iterable[pa.RecordBatch]) -> Iterator[ShuffleBatch]:

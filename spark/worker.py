@@ -8,7 +8,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
-import pyarrow as pa
 
 from ..serializers.errors import StateShiftError, redact_values, values_are_redacted
 from ..serializers.registry import registry
@@ -18,6 +17,8 @@ from .jobs import MISSING_MODULE, attempts_of, without_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
 
     from ..serializers.registry import Additions
     from .sessions import Driver
@@ -122,6 +123,8 @@ def attempt_number() -> int | None:
 
 def in_rows(results: Iterable[object]) -> Iterator[pa.RecordBatch]:
     """Yield results as rows for the driver, which takes each with `loaded`."""
+    import pyarrow as pa  # names of the face load no optional library
+
     for result in results:
         yield pa.RecordBatch.from_pydict({"result": pa.array([dumped(result)], pa.binary())})
 

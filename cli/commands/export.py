@@ -25,7 +25,6 @@ from ...state.formats.spark.descriptions import describe_operator
 from ...state.formats.spark.reader import SparkCheckpoint, SparkOperator, SparkStore
 from ...state.progress import count_bytes
 from ..failures import Status, libraries_needed
-from ..inspect_data import chosen_operators, no_such_state, states_of, where_of
 from ..options import class_trust_option, common_options, import_option, open_state, operator_option, savepoint_argument
 from ..output import print_json, print_notice, write_json
 from ..progress import reading
@@ -214,6 +213,8 @@ class _Selection:
             StateNotFound: No operator or state has the name.
             OldReaderUnavailable, UnsupportedFormat: A state was requested by name and cannot be read.
         """
+        from ..inspect_data import chosen_operators, states_of
+
         operators = chosen_operators(opened, operator_name)
         chosen, left_out = [], []
         for operator in operators:
@@ -253,6 +254,8 @@ def _parts(state: AnyState) -> int:
 def _nothing_of_that_name(
     opened: Savepoint | SparkCheckpoint, operators: tuple[AnyOperator, ...], name: str, left_out: list[_LeftOut]
 ) -> StateShiftError:
+    from ..inspect_data import no_such_state, where_of
+
     if left_out:
         why, is_spark = left_out[0], isinstance(opened, SparkCheckpoint)
         kind, more = (
@@ -397,6 +400,8 @@ def _lines_of_savepoint(operator: SavepointOperator, state: SavepointState) -> I
 
 def _version_of(operator: AnyOperator, state: AnyState) -> dict[str, int]:
     """Return the field with the version of a state's values, if it is migrated lazily."""
+    from ..inspect_data import states_of
+
     version = versions_of(one.name for one in states_of(operator)).get(state.name)
     return {} if version is None else {"lazy_version": version}
 
