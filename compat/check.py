@@ -105,20 +105,18 @@ def check(
 def _nothing_in_common(old: JobDescription, new: JobDescription) -> NothingInCommon:
     theirs, ours = (", ".join(op.uid or op.operator_id for op in side.operators) or "none" for side in (old, new))
     if new.is_probe:
-        return NothingInCommon(
+        return NothingInCommon.before_writing(
             f"the probe {new.origin} has no operator in common with {old.origin}: its operators with state are "
             f"{ours}; the savepoint has {theirs}",
             advice="take the probe from the new version of the same job, with the same uids, after each state was "
             "used once",
-            written="Nothing was written.",
         )
-    return NothingInCommon(
+    return NothingInCommon.before_writing(
         f"{new.origin} has no operator in common with {old.origin}: it declares {ours}; the savepoint has {theirs}",
         advice=(
             "use the stored uids in the job",
             WayOut.telling("if an operator has a new uid:", Option.RENAME_UID, "OLD", "NEW"),
         ),
-        written="Nothing was written.",
     )
 
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from .description import JobDescription, OperatorDescription, StateDescription
 
 KEY_NAME = "<key>"
-_NOTHING_WRITTEN = "Nothing was written."
 
 
 @attrs.frozen
@@ -76,11 +75,10 @@ class Edits:
                 if (state_in(other.name), other.kind.scope) == (new_name, tables[0].kind.scope)
             ]
             if taken or not new_name:
-                raise DeclarationError(
+                raise DeclarationError.before_writing(
                     f"the state {state_in(tables[0].name)!r} cannot be renamed to {new_name!r}: the operator already"
                     " has a state of that name",
                     advice="choose a free name, or drop the other state",
-                    written=_NOTHING_WRITTEN,
                     operator=_title(operators[index]),
                 )
             for state in tables:
@@ -89,11 +87,10 @@ class Edits:
         for name, identity in self.rename_operators:
             index = _find_operator(operators, name)
             if any(identity.operator_id == operator.operator_id for operator in operators):
-                raise DeclarationError(
+                raise DeclarationError.before_writing(
                     f"the operator {name!r} cannot be renamed to {identity.uid!r}: there is already an operator with "
                     "that uid",
                     advice="choose a free uid",
-                    written=_NOTHING_WRITTEN,
                 )
             operator = operators[index]
             operators[index] = attrs.evolve(
@@ -134,7 +131,7 @@ def _find_operator(operators: list[OperatorDescription], name: str) -> int:
         if name in {operator.uid, operator.operator_id} - {""}:
             return index
     titles = ", ".join(map(_title, operators)) or "none"
-    raise StateNotFound(f"no operator has the uid or id {name!r}; there are: {titles}", written=_NOTHING_WRITTEN)
+    raise StateNotFound.before_writing(f"no operator has the uid or id {name!r}; there are: {titles}")
 
 
 def find_state(operators: Sequence[OperatorDescription], name: str) -> tuple[int, StateDescription]:
@@ -164,12 +161,10 @@ def _find_tables(operators: Sequence[OperatorDescription], name: str) -> tuple[i
     if not found:
         titles = (f"{_title(operator)}/{state_in(state.name)}" for operator in operators for state in operator.states)
         names = ", ".join(dict.fromkeys(titles))
-        raise StateNotFound(f"there is no state {name!r}; there are: {names or 'none'}", written=_NOTHING_WRITTEN)
+        raise StateNotFound.before_writing(f"there is no state {name!r}; there are: {names or 'none'}")
     if len({(index, state.kind.scope) for index, state in found}) > 1:
         places = ", ".join(f"{_title(operators[index])}/{state.name} ({state.kind})" for index, state in found)
-        raise DeclarationError(
-            f"several states are called {name!r}: {places}", advice="write UID/STATE", written=_NOTHING_WRITTEN
-        )
+        raise DeclarationError.before_writing(f"several states are called {name!r}: {places}", advice="write UID/STATE")
     return found[0][0], sorted((state for _, state in found), key=lambda state: number_of(state.name))
 
 

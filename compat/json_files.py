@@ -48,10 +48,9 @@ def readable(text: str, document: Any, form: str) -> str:
         why = f"nested more than {MOST_NESTED} levels deep"
     else:
         return text
-    raise DeclarationError(
+    raise DeclarationError.before_writing(
         f"the {form} would be {why}, and could not be read back",
         advice="divide the job, or declare types of fewer levels",
-        written="Nothing was written.",
     )
 
 

@@ -26,16 +26,13 @@ def checked_time(time: datetime) -> datetime:
         DeclarationError: It has no time zone, or is outside the years 1 to 9999 in UTC.
     """
     if time.utcoffset() is None:
-        raise DeclarationError(
-            f"the reference time {time.isoformat()} has no time zone", advice=_WAY, written="Nothing was written."
-        )
+        raise DeclarationError.before_writing(f"the reference time {time.isoformat()} has no time zone", advice=_WAY)
     try:
         time = time.astimezone(UTC)
     except OverflowError as error:
-        raise DeclarationError(
+        raise DeclarationError.before_writing(
             f"the reference time {time.isoformat()} cannot be converted to UTC: {error}",
             advice=_WAY,
-            written="Nothing was written.",
         ) from error
     return time.replace(microsecond=time.microsecond // 1000 * 1000)
 

@@ -71,11 +71,10 @@ class RekeyingOptions:
             DeclarationError: The caller names the operator.
         """
         if self.repartition is not None and self.repartition.names(was):
-            raise DeclarationError(
+            raise DeclarationError.before_writing(
                 f"the operator {was.uid or was.operator_id!r} is not in the job, so it keeps its "
                 f"{was.max_parallelism} key groups",
                 advice="name operators of the job; or migrate without a job, which keeps all types",
-                written="Nothing was written.",
             )
 
     def judge_groups(

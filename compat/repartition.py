@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from .description import JobDescription, OperatorDescription
 
 MAX_KEY_GROUPS = 1 << 15
-_NOTHING_WRITTEN = "Nothing was written."
 
 
 @attrs.frozen
@@ -42,10 +41,9 @@ class Merge:
         if isinstance(function, Merge):
             return function
         if not callable(function):
-            raise DeclarationError(
+            raise DeclarationError.before_writing(
                 f"a merge must be a function of two values, not a {type(function).__name__}",
                 advice="pass f(first, second), such as operator.add",
-                written=_NOTHING_WRITTEN,
             )
         return cls(function_name(function), function)
 
@@ -57,10 +55,9 @@ def _numbers(given: int | Mapping[str, int] | None) -> tuple[tuple[str, int], ..
     numbers = tuple(given.items()) if isinstance(given, Mapping) else (("", given),)
     for _, number in numbers:
         if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= MAX_KEY_GROUPS:
-            raise DeclarationError(
+            raise DeclarationError.before_writing(
                 f"max parallelism {number} is not possible",
                 advice=f"choose 1 to {MAX_KEY_GROUPS}",
-                written=_NOTHING_WRITTEN,
             )
     return numbers
 
@@ -95,17 +92,14 @@ class Repartition:
         for name, _ in self.max_parallelism:
             if name and name not in names:
                 titles = ", ".join(operator.uid or operator.operator_id for operator in stored.operators) or "none"
-                raise StateNotFound(
-                    f"no operator has the uid or id {name!r}; there are: {titles}", written=_NOTHING_WRITTEN
-                )
+                raise StateNotFound.before_writing(f"no operator has the uid or id {name!r}; there are: {titles}")
         for name, _ in self.merge:
             _, state = find_state(stored.operators, name)
             if not state.kind.has_values:
                 why = "it has no key" if not state.kind.is_keyed else "equal timers are merged automatically"
-                raise DeclarationError(
+                raise DeclarationError.before_writing(
                     f"values of {state.kind} state {state.name!r} cannot be merged: {why}",
                     advice="give keyed states",
-                    written=_NOTHING_WRITTEN,
                 )
 
     @property

@@ -262,10 +262,9 @@ def key_groups_of(job: Job, given: int | None) -> int:
     if given is None:
         return ours or DEFAULT_KEY_GROUPS
     if ours not in {None, given}:
-        raise DeclarationError(
+        raise DeclarationError.before_writing(
             f"max parallelism {given} is asked for, and the job sets {ours}",
             advice="leave one of them out",
-            written="Nothing was written.",
         )
     return given
 

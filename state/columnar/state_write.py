@@ -321,9 +321,8 @@ def _check_target(target: Folder, base: Savepoint | None) -> None:
     refuse_by_place(target, () if base is None else (Read.of(base.folder, base.metadata),))
     if target.exists(METADATA):
         place = base.place if base is not None and base.folder != target else target.place
-        raise TargetExists(
+        raise TargetExists.before_writing(
             f"there is a savepoint in {target.place} already, and savepoints are never changed in place",
             advice=f'write a new one, in a folder of its own: .option("base", "{place}").save("…")',
-            written="Nothing was written.",
         )
     check_target(target)

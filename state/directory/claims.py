@@ -29,10 +29,9 @@ def query_claimed(folder: Folder) -> Iterator[None]:
             claims.enter_context(claimed(folder))
         except RunInProgress as running:
             until = f"; if that process is dead, its claim ends {running.until}" if running.until else ""
-            raise TargetExists(
+            raise TargetExists.before_writing(
                 f"the query with the state in {folder} is running, or is being copied: {running.owner}",
                 advice="stop it first (query.stop()); another query needs a state directory and a checkpoint of its own"
                 + until,
-                written="Nothing was written.",
             ) from None
         yield

@@ -47,7 +47,6 @@ _OF_BATCH = re.compile(r"(?:offsets|commits|state/.+/_metadata/v\d+)/(\d+)")
 _OF_VERSION = re.compile(r"state/\d+/\d+/(?:[^/]+/)?(\d+)(?:_[^./]+)?\.(?:delta|snapshot|zip|changelog)")
 """A file of Spark's state; version n + 1 is that after batch n."""
 _FACTS_OF_STATE = re.compile(r"state/.+/_metadata/.+")
-_NOTHING = "Nothing was written."
 
 
 @attrs.frozen
@@ -148,17 +147,15 @@ def rewind(
 def _require_empty(state: Folder, checkpoint: Folder, sources: tuple[Folder, Folder]) -> None:
     for folder in (state, checkpoint):
         if folder.is_file() or (folder.exists() and folder.names()):
-            raise TargetExists(
+            raise TargetExists.before_writing(
                 f"{folder.spelled} is not empty",
                 advice="name a folder that is empty or does not exist",
-                written=_NOTHING,
             )
         for other in sources:
             if f"{folder}/".startswith(f"{other}/"):
-                raise TargetExists(
+                raise TargetExists.before_writing(
                     f"{folder.spelled} is inside {other}, which is only read",
                     advice="name a folder beside it",
-                    written=_NOTHING,
                 )
     if f"{state}/".startswith(f"{checkpoint}/") or f"{checkpoint}/".startswith(f"{state}/"):
         raise DeclarationError(
@@ -186,33 +183,30 @@ class _Past:
         """Refuse a query with source functions: their offsets name this state directory, and files in it."""
         uids = [repr(one.uid) for one in planned_offsets(self._checkpoint, self.last)]
         if uids:
-            raise DeclarationError(
+            raise DeclarationError.before_writing(
                 f"the query reads from source functions ({', '.join(uids)}), which a copy cannot take over",
                 advice="take a savepoint of it, and start another query from that: stateshift savepoint",
-                written=_NOTHING,
             )
 
     def chosen(self, to_epoch: int | None, to_batch: int | None) -> int:
         """Return the batch that is asked for."""
         if to_batch is not None:
             if not 0 <= to_batch <= self.last:
-                raise DeclarationError(
+                raise DeclarationError.before_writing(
                     f"there is no batch {to_batch}: the last one that the query has committed is {self.last}",
                     advice=self._advice(),
-                    written=_NOTHING,
                 )
             return to_batch
         present = self._stretches[-1].epoch if self._stretches else 0
         epochs = [one.epoch for one in self._stretches]
         wanted = next((one for one in reversed(epochs) if one != present), None) if to_epoch is None else to_epoch
         if wanted is None:
-            raise DeclarationError(
+            raise DeclarationError.before_writing(
                 f"there is no epoch before {present}: the query has not been migrated, as far as its folder says",
                 advice=f"name a batch with --to-batch; {self._advice()}",
-                written=_NOTHING,
             )
         if wanted not in epochs:
-            raise DeclarationError(f"no batch of epoch {wanted} is known", advice=self._advice(), written=_NOTHING)
+            raise DeclarationError.before_writing(f"no batch of epoch {wanted} is known", advice=self._advice())
         return max(one.last for one in self._stretches if one.epoch == wanted)
 
     def state_after(self, batch: int) -> tuple[Epoch, SavepointMetadata, str]:
@@ -228,10 +222,9 @@ class _Past:
         except AttemptsUndecided:
             raise
         except SavepointNotFound as error:
-            raise SavepointNotFound(
+            raise SavepointNotFound.before_writing(
                 f"the query as it was after batch {batch} is not there any more: {error.what}",
                 advice=self._advice(),
-                written=_NOTHING,
             ) from error
 
     def _state_after(self, batch: int) -> tuple[Epoch, SavepointMetadata, Committed]:

@@ -224,10 +224,9 @@ def _make_room(wanted: _SharedFolder, size: int) -> None:
             other.delete_unless_used()
     free = _free_bytes(wanted)
     if free < size + _SPARE_BYTES:
-        raise NoSpaceLeft(
+        raise NoSpaceLeft.before_writing(
             f"the files of a database have {size:,} bytes, and {wanted.base} has {free:,} bytes left for them",
             advice="set TMPDIR to a folder on a larger disk; the databases that are read at the same time must fit",
-            written="Nothing was written.",
         )
 
 
