@@ -10,7 +10,7 @@ from ...serializers.errors import CorruptSavepoint, located
 from ...serializers.wording import many
 from ..formats.flink.sources import open_stream, require_digest
 from ..progress import count_bytes
-from ..publication.copying import copied_stream
+from ..publication.sink import copied_stream
 from ..runner import Conditions, Independent, shuffled_here
 from ..savepoint.stream_proofs import prove_copied
 from ..transcode.choice import choose_executor

@@ -5,8 +5,8 @@ import pytest
 from stateshift import CorruptSavepoint, StorageFailed
 from stateshift.state.formats.flink.handles import RelativeFileHandle
 from stateshift.state.formats.flink.sources import InlineBytes, open_stream
-from stateshift.state.publication.copying import copied_stream
 from stateshift.state.publication.lineage import FileDigest
+from stateshift.state.publication.sink import copied_stream
 from stateshift.state.storage.files import Folder
 
 DATA = bytes(range(256)) * 12_000
