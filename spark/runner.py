@@ -17,6 +17,7 @@ from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import attrs
+import pyarrow as pa
 
 from ..serializers.errors import StateShiftError
 from ..state.progress import Progress, ProgressMeter
@@ -24,7 +25,7 @@ from ..state.runner import BATCH_BYTES, READING_BYTES, Conditions, ShuffleBatch,
 from ..state.transcode.choice import ExecutorName, choose_executor
 from .connect import SLOTS, collect_answers, is_connect, refuse_connect
 from .counters import counted
-from .frames import partitioned_by
+from .frames import in_batches, partitioned_by
 from .interrupts import interrupts_kept
 from .jobs import failure_of_engine, run_in_group, run_watched, tasks_of
 from .sessions import DEFAULT_MASTER, FORKS_LOADED, JAVA_SCHEDULES, own_driver, with_sql
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from ..state.runner import AnyWork, Independent, Sized, Tell
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 _COLUMNS = "stream int, key_group int, state int, data binary"
+_SCHEMA = pa.schema([("stream", pa.int32()), ("key_group", pa.int32()), ("state", pa.int32()), ("data", pa.binary())])
 _SHUFFLES_PER_CORE = 2
 _LOCAL_LOOK_S = 0.5
 _REMOTE_LOOK_S = 5.0
@@ -335,7 +336,8 @@ class _Stages:
             yield from self.settings.guarded(self._read(at, reading), self._title(at))
 
     def _read(self, at: int, reading: int) -> Iterator[pa.RecordBatch]:
-        yield from _in_arrow(self.work.read(at, reading, self._conditions()))
+        batches = self.work.read(at, reading, self._conditions())
+        yield from map(_in_arrow, in_batches(batches, lambda batch: len(batch.data), BATCH_BYTES))
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the streams of the packed entries, and yield the result of each."""
@@ -352,27 +354,9 @@ class _Stages:
         return Conditions.of(self.share_bytes, is_one_of_many=True)
 
 
-def _in_arrow(shuffled: Iterable[ShuffleBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield Arrow batches of moderate size."""
-    held: list[ShuffleBatch] = []
-    size = 0
-    for one in shuffled:
-        held.append(one)
-        size += len(one.data)
-        if size >= BATCH_BYTES:
-            yield _arrow_batch(held)
-            held, size = [], 0
-    if held:
-        yield _arrow_batch(held)
-
-
-def _arrow_batch(shuffled: list[ShuffleBatch]) -> pa.RecordBatch:
-    import pyarrow as pa  # names of the face load no optional library
-
-    numbers, data = [pa.int32()] * 3, pa.binary()
-    columns = zip(zip(*shuffled, strict=True), [*numbers, data], strict=True)
-    names = ["stream", "key_group", "state", "data"]
-    return pa.RecordBatch.from_arrays([pa.array(column, of) for column, of in columns], names=names)
+def _in_arrow(batches: list[ShuffleBatch]) -> pa.RecordBatch:
+    columns = zip(zip(*batches, strict=True), _SCHEMA, strict=True)
+    return pa.RecordBatch.from_arrays([pa.array(column, field.type) for column, field in columns], schema=_SCHEMA)
 
 
 def _from_arrow(batches: Iterable[pa.RecordBatch]) -> Iterator[ShuffleBatch]:

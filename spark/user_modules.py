@@ -28,8 +28,6 @@ from .sessions import scratch_folder
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from pyspark.sql import SparkSession
-
     from .sessions import Driver
 
 _KINDS = (".py", ".zip", ".egg", ".whl")
@@ -49,34 +47,13 @@ print(json.dumps({name: find(name) for name in sys.argv[1:]}))
 """
 
 
-def ship_modules(
-    session: SparkSession,
-    modules: Iterable[ModuleType],
-    py_files: Iterable[str | Path] = (),
-) -> tuple[str, ...]:
-    """Make modules usable in the tasks of a session.
-
-    A module that workers do not have is sent by value, together with every loaded module that was found in the same
-    folder: a job imports the helpers beside it. Later changes of a loaded module are not seen.
-
-    Args:
-        session: The session of the workers.
-        modules: The modules that tasks will use.
-        py_files: The `.py`, `.zip`, `.egg` or `.whl` files to distribute.
-
-    Returns:
-        The top-level modules that are sent by value.
-
-    Raises:
-        StateShiftError: A file is missing or of another type.
-    """
-    return send_by_value(modules, hand_out(session, py_files), session)
-
-
 def send_by_value(
     modules: Iterable[ModuleType], handed_out: set[Path], session: Driver | None = None
 ) -> tuple[str, ...]:
-    """Send modules, and those beside them, by value; as `ship_modules`.
+    """Send modules to workers by value, if these do not have them, and return the names of those that are sent.
+
+    Every loaded module that was found in the same folder is sent with them: a job imports the helpers beside it. Later
+    changes of a loaded module are not seen.
 
     Args:
         modules: The modules that tasks will use.

@@ -9,24 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
+from ...state.streaming.measures import SlotMetrics
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import DataFrame
 
-_SUMS = {
-    "opened_slots": "bigint",
-    "rows": "bigint",
-    "late_rows": "bigint",
-    "timers": "bigint",
-    "errors": "bigint",
-    "results": "bigint",
-    "checkpoint_bytes": "bigint",
-    "state_bytes": "bigint",
-    "open_ms": "double",
-    "process_ms": "double",
-    "snapshot_ms": "double",
-}
+_SQL = {"int": "bigint", "float": "double"}
+_SUMS = {one.name: kind for one in attrs.fields(SlotMetrics) if (kind := _SQL.get(str(one.type)))}
 """The figures that are summed over the slots."""
 
 _KIND = (

@@ -30,6 +30,7 @@ from ...state.savepoint.reader import Savepoint
 from ...state.streaming.measures import SlotMetrics
 from ...state.streaming.slot import SlotTask
 from ...state.task.subtask import StoredOperator
+from ..frames import in_batches
 from .blobs import Blob, slot_of_lane, unpacked
 from .lanes import HELD_BYTES, in_order, keep, kept
 from .results import Results
@@ -353,7 +354,7 @@ def _parts(blobs: Iterable[Blob], highest: list[int | None]) -> Iterator[tuple[i
     The order in which blobs arrive is by chance. They come in that of the tasks that packed them, unless they are more
     than should be held.
     """
-    for some in _held(blobs):
+    for some in in_batches(blobs, lambda blob: len(blob.rows), HELD_BYTES):
         for blob in sorted(some, key=lambda one: one.origin):
             if blob.highest_ms is not None:
                 known = highest[blob.index]
@@ -374,18 +375,6 @@ def _together(parts: Iterable[tuple[int, pa.RecordBatch]]) -> Iterator[tuple[int
             held.append(rows)
             size += rows.nbytes
         yield index, pa.concat_batches(held)
-
-
-def _held(blobs: Iterable[Blob]) -> Iterator[list[Blob]]:
-    held: list[Blob] = []
-    size = 0
-    for blob in blobs:
-        held.append(blob)
-        size += len(blob.rows)
-        if size >= HELD_BYTES:
-            yield held
-            held, size = [], 0
-    yield held
 
 
 def _operator_of(base: Savepoint, spec: OperatorSpec) -> StoredOperator | None:

@@ -245,54 +245,6 @@ def _regular_file(path: str) -> FileIO:
     return file
 
 
-class LocalFiles:
-    """The local file system, with the methods of pyarrow's that `Folder` calls, and with `sync`.
-
-    Written data survives a power cut once `sync` has been called: on the file for its bytes, on the folder for the
-    names in it.
-    """
-
-    @staticmethod
-    def open_input_stream(path: str) -> Any:
-        return _regular_file(path)
-
-    @staticmethod
-    def open_input_file(path: str) -> Any:
-        return _LocalFile(_regular_file(path))
-
-    @staticmethod
-    def open_output_stream(path: str) -> Any:
-        return LocalOutput(path)
-
-    @staticmethod
-    def names(path: str) -> list[str]:
-        return [found.name for found in os.scandir(path)]
-
-    @staticmethod
-    def move(path: str, new_path: str) -> None:
-        Path(path).replace(new_path)
-
-    @staticmethod
-    def delete_file(path: str) -> None:
-        Path(path).unlink()
-
-    @staticmethod
-    def delete_empty_dir(path: str) -> None:
-        Path(path).rmdir()
-
-    @staticmethod
-    def create_dir(path: str) -> None:
-        Path(path).mkdir()
-
-    @staticmethod
-    def sync_dir(path: str) -> None:
-        folder = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-
 class LocalOutput:
     """A local file that is written sequentially."""
 
@@ -342,6 +294,37 @@ class _LocalFile:
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
+
+
+class LocalFiles:
+    """The local file system, with the methods of pyarrow's that `Folder` calls, and with `sync`.
+
+    Written data survives a power cut once `sync` has been called: on the file for its bytes, on the folder for the
+    names in it.
+    """
+
+    open_input_stream = staticmethod(_regular_file)
+    open_output_stream = staticmethod(LocalOutput)
+    move = staticmethod(os.replace)
+    delete_file = staticmethod(os.unlink)
+    delete_empty_dir = staticmethod(os.rmdir)
+    create_dir = staticmethod(os.mkdir)
+
+    @staticmethod
+    def open_input_file(path: str) -> Any:
+        return _LocalFile(_regular_file(path))
+
+    @staticmethod
+    def names(path: str) -> list[str]:
+        return [found.name for found in os.scandir(path)]
+
+    @staticmethod
+    def sync_dir(path: str) -> None:
+        folder = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 LOCAL = LocalFiles()

@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 from stateshift import StateShiftError
-from stateshift.spark.user_modules import ship_modules
+from stateshift.spark.user_modules import hand_out, send_by_value
 
 JOB = """
 import enum
@@ -33,6 +33,10 @@ ONE = 1
 def double(x):
     return 2 * x
 """
+
+
+def ship_modules(spark, modules, files=()):
+    return send_by_value(modules, hand_out(spark, files), spark)
 
 
 def test_a_job_outside_any_install_runs_on_the_workers_with_the_helpers_next_to_it(spark, load):
