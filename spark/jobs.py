@@ -8,6 +8,7 @@ import subprocess
 import time
 import traceback
 import uuid
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -123,14 +124,13 @@ def run_aside(
         look: A function that is called regularly; an error in it ends the action, and so does Ctrl-C.
         stop: A function that ends what the action has begun; it takes the thread, which may have ended.
     """
-    outcome: list[T] = []
-    failure: list[BaseException] = []
+    outcome: Future[T] = Future()
 
     def run() -> None:
         try:
-            outcome.append(action())
+            outcome.set_result(action())
         except BaseException as error:  # noqa: BLE001 - it is raised in the caller's thread
-            failure.append(error)
+            outcome.set_exception(error)
 
     thread = thread_of(target=run, daemon=True)
     with interrupts_kept() as interrupts:
@@ -144,10 +144,9 @@ def run_aside(
         except BaseException:
             stop(thread)
             raise
-        if failure:
+        if outcome.exception() is not None:
             stop(thread)
-            raise failure[0]
-    return outcome[0]
+    return outcome.result()
 
 
 def stop_group(context: SparkContext, group: str, thread: threading.Thread) -> None:

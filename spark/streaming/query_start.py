@@ -28,7 +28,6 @@ from .upgrade import HOW, UpgradeJudgement, require_openable, write_base, write_
 from .writers import QueryWriter, changed_settings
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -274,26 +273,18 @@ class EpochChoice:
     drains: bool
 
     @property
-    def _spark(self) -> SparkSession:
-        return self.stored.spark
-
-    @property
-    def _directory(self) -> StateDirectory:
-        return self.stored.directory
-
-    @property
     def _cores(self) -> int:
-        return self._spark.sparkContext.defaultParallelism
+        return self.stored.spark.sparkContext.defaultParallelism
 
     @property
     def _first_slots(self) -> int:
-        return self.job.slots or min(self._cores, self._directory.max_parallelism)
+        return self.job.slots or min(self._cores, self.stored.directory.max_parallelism)
 
     @cached_property
     def partitions(self) -> int:
         """The number of Spark's partitions of state, which stays that of the first start."""
         before, slots = self.stored.epoch, self._first_slots
-        useful = min(max(slots, self._cores), int(self._spark.conf.get(PARTITIONS) or slots))
+        useful = min(max(slots, self._cores), int(self.stored.spark.conf.get(PARTITIONS) or slots))
         if before is not None and before.base:  # no batch was planned, and its slots have their partitions
             useful = before.partitions
         return int(self.stored.pinned.get(PARTITIONS) or useful)
@@ -311,7 +302,8 @@ class EpochChoice:
         stored = self.stored
         stored.require_sources(self.job.sources)
         if stored.is_new:
-            return self._recorded(self._first(beginning)), False
+            judgement = None if beginning is None else beginning.judgement
+            return self._begun(self._first_slots, judgement, beginning), False
         stored.require_operators(self.carriers, renamed=bool(self.options.edits))
         before = stored.state_epoch
         self._require_drainable(before)
@@ -325,46 +317,32 @@ class EpochChoice:
                 f"a query cannot be drained with {slots} slots where its state has {before.slots}",
                 advice=f"drain it with slots={before.slots}, and change the number at the next start",
             )
-        epoch = self._recorded(self._next(judgement, slots))
+        epoch = self._begun(slots, judgement)
         return epoch, bool(stored.ran) and slots == before.slots  # Spark knows other slots when they have rows
 
-    def _recorded(self, epoch: Epoch) -> Epoch:
-        self._directory.begin_epoch(epoch)
+    def _begun(self, slots: int, judgement: UpgradeJudgement | None, beginning: Beginning | None = None) -> Epoch:
+        """Return the next epoch after recording it.
+
+        Args:
+            slots: The number of slots.
+            judgement: What the state needs that it begins with; None: it begins with none.
+            beginning: The savepoint that it begins with; None: with the present state.
+        """
+        stored, directory = self.stored, self.stored.directory
+        number, after = directory.next_epoch, None if stored.is_new else stored.batch
+        epoch = Epoch(number, slots, self.partitions, slot_groups(slots, self.partitions), self.carriers, after)
+        if judgement is not None:
+            base = str(number)
+            if beginning is None:
+                history = write_base(directory, stored.savepoint(), base, judgement, stored.spark)
+            else:
+                place, roots = beginning.begun.savepoint, beginning.allow_roots
+                history = write_beginning(directory, place, base, judgement, stored.spark, allow_roots=roots)
+            begun, digest = None if beginning is None else beginning.begun, directory.digest_of_base(base)
+            epoch = attrs.evolve(epoch, base=base, begun=begun, history=history, base_sha256=digest)
+            epoch = attrs.evolve(epoch, lazy=judgement.lazy, types=judgement.lazy_types)
+        directory.begin_epoch(epoch)
         return epoch
-
-    def _first(self, beginning: Beginning | None) -> Epoch:
-        """Return the first epoch, with the savepoint that the query begins with: copied, or migrated."""
-        number, slots = self._directory.next_epoch, self._first_slots
-        epoch = Epoch(number, slots, self.partitions, slot_groups(slots, self.partitions), self.carriers)
-        if beginning is None:
-            return epoch
-        judgement, base = beginning.judgement, str(number)
-        place, roots = beginning.begun.savepoint, beginning.allow_roots
-        history = write_beginning(self._directory, place, base, judgement, self._spark, allow_roots=roots)
-        lazy, types = judgement.lazy, judgement.lazy_types
-        digest = self._directory.digest_of_base(base)
-        return attrs.evolve(
-            epoch, base=base, begun=beginning.begun, history=history, lazy=lazy, types=types, base_sha256=digest
-        )
-
-    def _next(self, judgement: UpgradeJudgement, slots: int) -> Epoch:
-        """Return the next epoch, with the present state migrated."""
-        number = self._directory.next_epoch
-        base = str(number)
-        history = write_base(self._directory, self.stored.savepoint(), base, judgement, self._spark)
-        return Epoch(
-            number,
-            slots,
-            self.partitions,
-            slot_groups(slots, self.partitions),
-            self.carriers,
-            self.stored.batch,
-            base,
-            history,
-            judgement.lazy,
-            judgement.lazy_types,
-            base_sha256=self._directory.digest_of_base(base),
-        )
 
     def _require_drainable(self, before: Epoch) -> None:
         if self.drains and before.base and not (self.stored.ran and self.stored.all_ran):

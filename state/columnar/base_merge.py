@@ -20,11 +20,10 @@ from ..formats.flink.keyed_readers import blocks_ahead, open_keyed, read_header
 from ..formats.flink.keyed_stream import KeyedStreamHeader
 from ..formats.flink.meta_info import keyed_state
 from ..formats.flink.metadata import OperatorState
-from ..migration.rekey_task import digest_of
 from ..migration.rewrite import new_keyed_header
 from ..migration.run import first_digests, new_parallelism, publish_result, split, subtasks_for
 from ..migration.run_task import perform
-from ..migration.tasks import CopyTask, KeyedTask, TaskResult
+from ..migration.tasks import CopyTask, KeyedTask, TaskResult, digest_of
 from ..publication.lineage import StateCount
 from ..savepoint.states import keyed_handles
 from .new_savepoint import check_counts

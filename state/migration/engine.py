@@ -6,8 +6,7 @@ import enum
 from typing import TYPE_CHECKING
 
 from ..runner import READING_BYTES
-from .rekey_task import RekeyTask
-from .tasks import CopyTask
+from .tasks import CopyTask, RekeyTask
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -23,8 +23,7 @@ from ..transcode.choice import COMPILING_S, ExecutorName, choose_executor, lacks
 from ..transcode.factory import program_of
 from .block_rewriter import BlockRewriter, Tally
 from .engine import Engine, choose_engine, seconds_on_spark
-from .rekey_task import RekeyTask
-from .tasks import KeyedTask, OperatorTask
+from .tasks import KeyedTask, OperatorTask, RekeyTask
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from ...compat.plan import OperatorPlan, StatePlan
     from ..runner import ShuffleBatch
     from ..storage.files import Folder
-    from .rekey_task import RekeyTask
     from .shuffle_batches import SentEntry
+    from .tasks import RekeyTask
 
 
 def write_batches(task: RekeyTask, batches: Iterable[ShuffleBatch], target: Folder) -> TaskResult:

@@ -28,9 +28,9 @@ from .block_rewriter import Tally
 from .key_writer import EntryKeys, KeyWriter
 from .merge_partitions import write_batches
 from .quarantine import Gathered
-from .rekey_task import digest_of
 from .shuffle_batches import BEGIN, framed
 from .stream_rewriter import StreamRewriter, new_state_id
+from .tasks import digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -43,8 +43,7 @@ if TYPE_CHECKING:
     from ..storage.files import Folder
     from ..transcode.choice import ExecutorName
     from .journal import Journal
-    from .rekey_task import RekeyTask
-    from .tasks import TaskResult
+    from .tasks import RekeyTask, TaskResult
 
 HELD_BYTES = 32 << 20
 """The approximate size of the entries that a reading holds before it yields them all."""

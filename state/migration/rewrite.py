@@ -46,9 +46,8 @@ from ..transcode.choice import choose_executor
 from ..transcode.factory import make_element_transcoder
 from .block_rewriter import BlockRewriter, Tally, new_name
 from .quarantine import Quarantine, stored_types
-from .rekey_task import digest_of
 from .stream_rewriter import StreamRewriter, is_dropped
-from .tasks import KeyedTask, OperatorTask, TaskResult
+from .tasks import KeyedTask, OperatorTask, TaskResult, digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -42,10 +42,9 @@ from ..publication.stored_serializers import place_of, read_stored_serializers, 
 from ..savepoint.states import keyed_handles, require_own_key_groups
 from ..savepoint.stream_proofs import prove_copied
 from .quarantine import require_few, require_whole
-from .rekey_task import RekeyTask, digest_of
 from .rekeying import rekey_sample, settled
 from .rewrite import new_keyed_header, sample_elements, sample_keyed
-from .tasks import CopyTask, KeyedTask, OperatorTask, Task, TaskResult
+from .tasks import CopyTask, KeyedTask, OperatorTask, RekeyTask, Task, TaskResult, digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
     from ..publication.lineage import Lineage
     from ..savepoint.reader import Savepoint
     from ..storage.files import Folder
-    from .rekey_task import Digests
+    from .tasks import Digests
 
 _FIELDS = {
     "keyed": "managed_keyed",

@@ -14,11 +14,10 @@ from ..publication.sink import copied_stream
 from ..runner import Conditions, Independent, shuffled_here
 from ..savepoint.stream_proofs import prove_copied
 from ..transcode.choice import choose_executor
-from .rekey_task import RekeyTask
 from .rekeying import Rekeying
 from .rewrite import rewrite_keyed, rewrite_operator
 from .run import name_of
-from .tasks import CopyTask, KeyedTask, OperatorTask, Task, TaskResult
+from .tasks import CopyTask, KeyedTask, OperatorTask, RekeyTask, Task, TaskResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

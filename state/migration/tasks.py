@@ -1,4 +1,8 @@
-"""The tasks of a migration, each of which writes one stream, and their results."""
+"""The tasks of a migration, each of which writes one stream, and their results.
+
+Tasks of an operator whose keys are all rewritten cannot read only their own key groups: an entry may come from any of
+them. So their work has two halves with a shuffle between them; see `rekeying`. Source: rule ROLE-4.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from .rekey_task import RekeyTask
+from ..formats.flink.handles import RelativeFileHandle
+from ..runner import READING_BYTES
 
 if TYPE_CHECKING:
     from ...compat.plan import OperatorPlan
@@ -17,18 +22,20 @@ if TYPE_CHECKING:
         OperatorStateOffsets,
         StreamHandle,
     )
-    from ..formats.flink.operator_stream import (
-        OperatorStreamHeader,
-    )
+    from ..formats.flink.keyed_stream import KeyedStreamHeader
+    from ..formats.flink.operator_stream import OperatorStreamHeader
     from ..formats.flink.redistribution import Share
     from ..publication.lineage import StateCount
     from ..publication.sink import StoredBytes
-    from .rekey_task import Digests
+
+
+Digests = dict[str, str]
+"""The 128-bit XXH3 digests of files, in hexadecimal, by path."""
 
 
 @attrs.frozen
-class KeyedTask:
-    """A task that rewrites the keyed state of a range of key groups into the stream of one new subtask.
+class _SubtaskTask:
+    """A task that writes the keyed state of one new subtask.
 
     Attributes:
         plan: The plan of the operator.
@@ -36,9 +43,7 @@ class KeyedTask:
         subtask: The index of the new subtask.
         parallelism: The number of new subtasks.
         key_groups: The key groups of the new subtask.
-        max_parallelism: The number of key groups of the operator.
-        handles: The stored streams that have any of these key groups.
-        digests: The expected digests of the files of streams that this task checks as a whole, by path.
+        max_parallelism: The number of key groups of the result.
     """
 
     plan: OperatorPlan
@@ -47,6 +52,17 @@ class KeyedTask:
     parallelism: int
     key_groups: range
     max_parallelism: int
+
+
+@attrs.frozen
+class KeyedTask(_SubtaskTask):
+    """A task that rewrites the keyed state of a range of key groups into the stream of one new subtask.
+
+    Attributes:
+        handles: The stored streams that have any of these key groups.
+        digests: The expected digests of the files of streams that this task checks as a whole, by path.
+    """
+
     handles: tuple[KeyedHandle, ...] = attrs.field(repr=False)
     digests: Digests = attrs.field(factory=dict, repr=False)
 
@@ -61,6 +77,65 @@ class KeyedTask:
 
 def _common(one: range, other: range) -> range:
     return range(max(one.start, other.start), min(one.stop, other.stop))
+
+
+@attrs.frozen
+class Reading:
+    """A piece of the stored keyed state of an operator.
+
+    Attributes:
+        handle: A stored stream.
+        key_groups: The part of its key groups that is read.
+    """
+
+    handle: KeyedHandle
+    key_groups: range
+
+    @property
+    def is_first(self) -> bool:
+        """Whether it is the first piece of its stream: its reader checks the digest of the whole stream."""
+        return self.key_groups.start == self.handle.key_groups.start
+
+
+@attrs.frozen
+class RekeyTask(_SubtaskTask):
+    """A task that writes the stream of one subtask of an operator whose keys are all rewritten.
+
+    Attributes:
+        stored_max_parallelism: The number of key groups of the source.
+        handles: All stored streams of the operator.
+        header: The header of every new stream.
+        digests: The expected digests of the stored streams' files, by path.
+    """
+
+    stored_max_parallelism: int
+    handles: tuple[KeyedHandle, ...] = attrs.field(repr=False)
+    header: KeyedStreamHeader = attrs.field(repr=False)
+    digests: Digests = attrs.field(factory=dict, repr=False)
+
+    @property
+    def size_bytes(self) -> int:
+        """The approximate number of bytes to write: an even share."""
+        return sum(handle.size for handle in self.handles) // self.parallelism
+
+    @property
+    def readings(self) -> tuple[Reading, ...]:
+        """The pieces that are read for all subtasks of the operator together."""
+        return tuple(
+            Reading(handle, handle.key_groups[start : start + step])
+            for handle in self.handles
+            for step in [_key_groups_at_once(handle)]
+            for start in range(0, len(handle.key_groups), step)
+        )
+
+
+def _key_groups_at_once(handle: KeyedHandle) -> int:
+    return max(1, len(handle.key_groups) * READING_BYTES // max(handle.size, 1))
+
+
+def digest_of(digests: Digests, stream: StreamHandle) -> str:
+    """Return the expected digest of a stream's file; "" if it is not checked."""
+    return digests.get(stream.path, "") if isinstance(stream, RelativeFileHandle) else ""
 
 
 @attrs.frozen

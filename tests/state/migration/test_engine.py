@@ -20,7 +20,7 @@ from stateshift.state.migration import estimate as estimating
 from stateshift.state.migration.engine import SPARK_START_S, Engine, choose_engine, seconds_on_spark
 from stateshift.state.migration.estimate import estimate
 from stateshift.state.migration.preparation import prepare
-from stateshift.state.migration.rekey_task import READING_BYTES
+from stateshift.state.runner import READING_BYTES
 from stateshift.state.storage.files import Folder
 from stateshift.state.transcode import choice
 

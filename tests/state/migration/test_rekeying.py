@@ -38,7 +38,7 @@ from stateshift import (
 )
 from stateshift.compat.repartition import Merge
 from stateshift.state.formats.flink.metadata import write_metadata
-from stateshift.state.migration import rekey_task, rekeying
+from stateshift.state.migration import rekeying, tasks
 from stateshift.state.migration.plan_file import NewTypes, PlanFile
 from stateshift.state.migration.planning import make_plan, prepare_as_planned
 from stateshift.state.migration.preparation import prepare
@@ -179,7 +179,7 @@ def test_what_is_there_does_not_depend_on_how_it_is_read(tmp_path, monkeypatch):
     )
     wanted = {"max_parallelism": 200, "parallelism": 3}
     first = migrated(one, tmp_path / "first", **wanted)
-    monkeypatch.setattr(rekey_task, "READING_BYTES", 1000)
+    monkeypatch.setattr(tasks, "READING_BYTES", 1000)
     monkeypatch.setattr(rekeying, "BATCH_BYTES", 50)
     monkeypatch.setattr(rekeying, "HELD_BYTES", 300)
 
