@@ -6,18 +6,15 @@ import struct
 from functools import cache
 from inspect import signature
 from itertools import count
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import mmh3
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
-T = TypeVar("T")
 _SPARK_SEED = 42
 
 
@@ -51,20 +48,6 @@ def hashed_to(partitions: int) -> tuple[int, ...]:
 def partition_of(number: int, partitions: int) -> int:
     """Return Spark's partition of the group of an integer column."""
     return int(mmh3.hash(struct.pack("<i", number), _SPARK_SEED) % partitions)
-
-
-def in_batches(items: Iterable[T], size_of: Callable[[T], int], most: int) -> Iterator[list[T]]:
-    """Yield lists of items: each has just as many as are needed for so many bytes, the last one has the rest."""
-    held: list[T] = []
-    size = 0
-    for one in items:
-        held.append(one)
-        size += size_of(one)
-        if size >= most:
-            yield held
-            held, size = [], 0
-    if held:
-        yield held
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:

@@ -22,10 +22,11 @@ import pyarrow as pa
 from ..serializers.errors import StateShiftError
 from ..state.progress import Progress, ProgressMeter
 from ..state.runner import BATCH_BYTES, READING_BYTES, Conditions, ShuffleBatch, Shuffled, are_even
+from ..state.storage.prefetch import in_batches
 from ..state.transcode.choice import ExecutorName, choose_executor
 from .connect import SLOTS, collect_answers, is_connect, refuse_connect
 from .counters import counted
-from .frames import in_batches, partitioned_by
+from .frames import partitioned_by
 from .interrupts import interrupts_kept
 from .jobs import failure_of_engine, run_in_group, run_watched, tasks_of
 from .sessions import DEFAULT_MASTER, FORKS_LOADED, JAVA_SCHEDULES, own_driver, with_sql

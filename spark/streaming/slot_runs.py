@@ -27,10 +27,10 @@ from ...state.directory.directory import with_places
 from ...state.directory.manifest import Manifest
 from ...state.runtime.timer_service import MAX_WATERMARK, MIN_WATERMARK
 from ...state.savepoint.reader import Savepoint
+from ...state.storage.prefetch import in_batches
 from ...state.streaming.measures import SlotMetrics
 from ...state.streaming.slot import SlotTask
 from ...state.task.subtask import StoredOperator
-from ..frames import in_batches
 from .blobs import Blob, slot_of_lane, unpacked
 from .lanes import HELD_BYTES, in_order, keep, kept
 from .results import Results

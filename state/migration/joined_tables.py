@@ -15,6 +15,7 @@ import attrs
 from ...compat.lazy_tables import number_of
 from ...compat.plan import StateAction
 from ..formats.flink.blocks import Block
+from ..storage.prefetch import in_batches, pair_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -78,18 +79,15 @@ class JoinedTables:
             return
         first = next(iter(tables.values()))[0]
         entries = merge(*(_sorted(tables[at], self.ages[at], at) for at in tables))
-        pieces: list[tuple[bytes, bytes]] = []
-        size = 0
-        for key, same in groupby(entries, key=lambda entry: entry[0]):
-            (_, _, _, value), *others = same
-            for _, _, at, _ in others:
-                leave_out(at, key)
-            pieces.append((key, value))
-            size += len(key) + len(value)
-            if size >= _BLOCK_BYTES:
-                yield Block.of(first.key_group, first.state_id, pieces)
-                pieces, size = [], 0
-        if pieces:
+
+        def newest() -> Iterator[tuple[bytes, bytes]]:
+            for key, same in groupby(entries, key=lambda entry: entry[0]):
+                (_, _, _, value), *others = same
+                for _, _, at, _ in others:
+                    leave_out(at, key)
+                yield key, value
+
+        for pieces in in_batches(newest(), pair_bytes, _BLOCK_BYTES):
             yield Block.of(first.key_group, first.state_id, pieces)
 
 

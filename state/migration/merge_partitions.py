@@ -21,6 +21,7 @@ from ..publication.lineage import StateCount
 from ..publication.publish import stream_name
 from ..publication.sink import StreamSink
 from ..runner import BATCH_BYTES
+from ..storage.prefetch import in_batches, pair_bytes
 from ..transcode.frames import add_keys
 from .block_rewriter import Tally
 from .key_writer import KeyWriter
@@ -101,23 +102,12 @@ class _United:
         tally.read += len(entries)
         tally.keys_read = add_keys(tally.keys_read, (entry.entry_key for entry in entries))
         with located(state=self._task.header.states[state_id].name):
-            pieces: list[tuple[bytes, bytes]] = []
-            size = 0
-            for key, same in groupby(entries, key=lambda entry: entry.entry_key):
-                value = self._one_value(state_id, list(same))
-                if value is None:
-                    continue
-                pieces.append((key, value))
-                size += len(key) + len(value)
-                if size >= BATCH_BYTES:
-                    yield self._block(group, state_id, pieces)
-                    pieces, size = [], 0
-            if pieces:
-                yield self._block(group, state_id, pieces)
-
-    def _block(self, group: int, state_id: int, pieces: list[tuple[bytes, bytes]]) -> Block:
-        self._written[state_id] += len(pieces)
-        return Block.of(group, state_id, pieces)
+            by_key = groupby(entries, key=lambda entry: entry.entry_key)
+            values = ((key, self._one_value(state_id, list(same))) for key, same in by_key)
+            pairs = ((key, value) for key, value in values if value is not None)
+            for pieces in in_batches(pairs, pair_bytes, BATCH_BYTES):
+                self._written[state_id] += len(pieces)
+                yield Block.of(group, state_id, pieces)
 
     def _one_value(self, state_id: int, same: list[SentEntry]) -> bytes | None:
         """Return the value of a new key; None if a merge returned an empty list."""

@@ -23,11 +23,12 @@ from ...formats.flink.blocks import Block
 from ...formats.flink.entries import read_stored
 from ...formats.flink.keyed_stream import RUN_BYTES
 from ...key_groups import prefix_size
+from ...storage.prefetch import in_batches, pair_bytes
 from ...transcode.framing import entry_values, map_value
 from ..key_bytes import encoder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from ....serializers.serializer import TypeSerializer
     from ...formats.flink.keyed_stream import KeyedStreamHeader
@@ -58,22 +59,8 @@ class FrozenTable:
 
     def blocks(self, slot: int, key_group: int, state_id: int) -> Iterator[Block]:
         """Yield its blocks of one key group."""
-        for items in _runs(sorted(self.codec.entries(key_group, self.groups[slot]))):
+        for items in in_batches(sorted(self.codec.entries(key_group, self.groups[slot])), pair_bytes, RUN_BYTES):
             yield Block.of(key_group, state_id, items)
-
-
-def _runs(items: Iterable[tuple[bytes, bytes]]) -> Iterator[list[tuple[bytes, bytes]]]:
-    """Yield lists of entries, each of a few megabytes."""
-    run: list[tuple[bytes, bytes]] = []
-    size = 0
-    for item in items:
-        run.append(item)
-        size += len(item[0]) + len(item[1])
-        if size >= RUN_BYTES:
-            yield run
-            run, size = [], 0
-    if run:
-        yield run
 
 
 @attrs.frozen

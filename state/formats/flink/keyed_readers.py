@@ -5,8 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ....serializers.errors import StateShiftError
-from ...storage.prefetch import ahead
+from ...storage.prefetch import ahead, in_batches
 from ...transcode.choice import choose_executor
 from .handles import NATIVE, NATIVE_OLD, DatabaseHandle
 from .keyed_stream import KeyedReader, KeyedStreamReader, read_stream_header
@@ -90,19 +89,5 @@ def blocks_ahead(
 
 
 def batches(blocks: Iterable[Block]) -> Iterator[list[Block]]:
-    """Yield lists of blocks, each of about as many bytes as are processed best at once."""
-    batch: list[Block] = []
-    size = 0
-    try:
-        for block in blocks:
-            batch.append(block)
-            size += len(block.data)
-            if size >= _BYTES:
-                yield batch
-                batch, size = [], 0
-    except StateShiftError:
-        if batch:
-            yield batch  # blocks before the damage are yielded before the error is raised
-        raise
-    if batch:
-        yield batch
+    """Yield lists of blocks, each of about as many bytes as are processed best at once; those before damage come."""
+    return in_batches(blocks, lambda block: len(block.data), _BYTES)
