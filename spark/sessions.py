@@ -180,9 +180,9 @@ def _no_start(error: Exception, master: str, java: str) -> MigrationFailed:
 
 
 @contextmanager
-def own_session(master: str = DEFAULT_MASTER, conf: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
+def own_session(master: str = DEFAULT_MASTER) -> Iterator[SparkSession]:
     """Yield the running session of this process; or start one, and stop it when the `with` block ends."""
-    with _own(lambda: session(master, conf=conf)) as given:
+    with _own(lambda: session(master)) as given:
         yield given
 
 

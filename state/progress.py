@@ -147,7 +147,13 @@ class Stopwatch:
 
     def __init__(self, tell: Callable[[Progress], None]) -> None:
         self._tell = tell
+        self._start = time.monotonic()
         self._began: dict[str, float] = {}
+
+    @property
+    def seconds(self) -> float:
+        """The time since it was made."""
+        return time.monotonic() - self._start
 
     def __call__(self, progress: Progress) -> None:
         if progress.phase not in self._began:

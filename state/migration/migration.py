@@ -6,7 +6,6 @@ untouched and no `_metadata` in the target; running again finishes it. Source: D
 
 from __future__ import annotations
 
-import time
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
     from ..publication.target_lock import Claim
     from ..savepoint.reader import Savepoint
     from .estimate import Estimate
-    from .journal import Journal, Redone
+    from .journal import Journal
     from .plan_file import PlanFile
     from .preparation import Preparation
     from .tasks import TaskResult
@@ -102,118 +101,118 @@ def migrate_savepoint(
     Raises:
         StateShiftError: As in `stateshift.spark.migrate`.
     """
-    started = time.monotonic()
     stopwatch = Stopwatch(progress or (lambda _: None))
     stopwatch(Progress("planning", 0, 1))
-    folder = Folder.at(target)
-    is_resumed = target_exists is IfTargetExists.RESUME
-    begun = folder if is_resumed else None
-    files = SourceFiles.of(savepoint.folder, savepoint.metadata)
-    reads = (Read.of(savepoint.folder, savepoint.metadata),)
+    folder, reads = Folder.at(target), (Read.of(savepoint.folder, savepoint.metadata),)
     refuse_by_place(folder, reads)
+    files = SourceFiles.of(savepoint.folder, savepoint.metadata)
+    resumed = folder if target_exists is IfTargetExists.RESUME else None
     with files.watched():
         with located(savepoint=savepoint.place):
             require_files(savepoint.metadata.streams, savepoint.folder, files.version_of)
-        prepared = prepare_as_planned(savepoint, job, options, expected, resumed=begun)
-    journal = prepared.journal(folder)
-    if is_resumed:
-        published = journal.published(prepared.savepoint, prepared.plan)
-        if published is not None:
-            tidied = _tidied(prepared, published, journal, started, dry_run=dry_run)
-            return attrs.evolve(tidied, plan_file=planned_as(prepared, options, expected)) if dry_run else tidied
-    check_target(folder, target_exists)
-    held = held_bytes(folder)
-    source_folder, cores = prepared.savepoint.folder, 0 if spark is None else spark.cores
-    is_asked = spark is not None and spark.is_asked
-    needed = estimate(prepared.tasks, source_folder, folder, cores, held_bytes=held, with_spark=is_asked)
-    needed = attrs.evolve(needed, replaced_bytes=sum(map(folder.size, files_there(folder))))
-    report = attrs.evolve(_planned(prepared, folder), estimate=needed)
-    needed.require_space(folder)
-    if dry_run:
+        prepared = prepare_as_planned(savepoint, job, options, expected, resumed=resumed)
+    migration = _Migration(savepoint, prepared, files, prepared.journal(folder), spark, stopwatch)
+    published = None if resumed is None else migration.journal.published(prepared.savepoint, prepared.plan)
+    if published is not None:
+        report = attrs.evolve(migration.planned(), resumed=len(prepared.stream_names))
+        if not dry_run:
+            return migration.tidied(report, published)
+    else:
+        check_target(folder, target_exists)
+        needed = migration.estimated()
+        report = attrs.evolve(migration.planned(), estimate=needed)
+        needed.require_space(folder)
+        if not dry_run:
+            if announce is not None:
+                announce(report)
+            return migration.carried_out(report, needed, reads, target_exists)
         with failures_counted(prepared.savepoint, prepared.plan):
-            tried = try_out(prepared.savepoint, prepared.plan)
-        planned = planned_as(prepared, options, expected)
-        return attrs.evolve(report, tried=tried, plan_file=planned, seconds=time.monotonic() - started)
-    if announce is not None:
-        announce(report)
-    generation = journal.generation
-    if target_exists is IfTargetExists.REPLACE:
-        generation = free_generation(generation, files_there(folder))
-    operator_ids = [operator.operator_id.hex() for operator in savepoint.metadata.operators]
-    where = Destination(folder, names_of(operator_ids, generation), reads, target_exists, NOTHING_PUBLISHED)
-    with (
-        failures_counted(prepared.savepoint, prepared.plan),
-        databases_released(savepoint.metadata, savepoint.folder),
-        all_or_nothing(where) as claim,
-        files.watched(),
-        nullcontext() if spark is None else spark,
-    ):
-        results, resumed, redone, lineage = _run(
-            prepared,
-            attrs.evolve(journal, folder=claim.folder),
-            claim,
-            files,
-            generation,
-            needed,
-            spark=spark,
-            tell=stopwatch,
-        )
-        phases = stopwatch.stopped()
-    is_slow = needed.lacks_numba if needed.engine is Engine.PROCESS else any(result.lacks_numba for result in results)
-    foreign = sum(result.foreign for result in results)
-    report = attrs.evolve(report, resumed=resumed, redone=redone, lacks_numba=is_slow, foreign_entries=foreign)
-    size = sum(result.stored.size for result in results)
-    return report.finished(lineage, size, time.monotonic() - started, phases)
+            report = attrs.evolve(report, tried=try_out(prepared.savepoint, prepared.plan))
+    return attrs.evolve(report, plan_file=planned_as(prepared, options, expected), seconds=stopwatch.seconds)
 
 
-def _run(
-    prepared: Preparation,
-    journal: Journal,
-    claim: Claim,
-    source: SourceFiles,
-    generation: str,
-    needed: Estimate,
-    *,
-    spark: TaskRunner | None,
-    tell: Callable[[Progress], None],
-) -> tuple[list[TaskResult], int, tuple[Redone, ...], Lineage]:
-    """Run the remaining tasks, and publish.
+@attrs.frozen
+class _Migration:
+    """A migration that is prepared.
 
-    Returns:
-        The results, the number of tasks finished before, those that were finished and are run again, and the lineage.
+    Attributes:
+        source: The source, as it was opened.
+        prepared: What is to be done.
+        files: The files of the source, which must not change.
+        journal: The journal in the target.
+        spark: Runs tasks; None: this process does.
+        tell: Called with the progress.
     """
-    savepoint, folder = prepared.savepoint, journal.folder
-    if journal.is_begun():
-        tell(Progress("checking", 0, 1))
-    finished, redone = journal.take_up()
-    clear_unfinished(claim, _files_of(finished.values(), generation))
-    left = [task for task in prepared.tasks if name_of(task) not in finished]
-    results = list(finished.values())
-    runner = InProcess() if needed.engine is Engine.PROCESS or spark is None else spark
-    results += runner.run(works_of(left, savepoint.folder, journal), tell)
-    tell(Progress("publishing", 0, 1))
-    claim.require()
-    source.require_unchanged()
-    lineage = publish_result(savepoint, prepared.plan, prepared.tasks, results, folder, generation=generation)
-    return results, len(finished), redone, lineage
 
+    source: Savepoint
+    prepared: Preparation
+    files: SourceFiles
+    journal: Journal
+    spark: TaskRunner | None
+    tell: Stopwatch
 
-def _planned(prepared: Preparation, target: Folder) -> MigrationReport:
-    return MigrationReport.planned(prepared.savepoint, prepared.plan, target.place, prepared.tasks)
+    def planned(self) -> MigrationReport:
+        """Return the report of what is to be done."""
+        savepoint, plan, tasks = self.prepared.savepoint, self.prepared.plan, self.prepared.tasks
+        return MigrationReport.planned(savepoint, plan, self.journal.folder.place, tasks)
 
+    def estimated(self) -> Estimate:
+        """Return the estimate of time and space."""
+        folder, spark = self.journal.folder, self.spark
+        cores, is_asked = (0, False) if spark is None else (spark.cores, spark.is_asked)
+        source, held = self.prepared.savepoint.folder, held_bytes(folder)
+        needed = estimate(self.prepared.tasks, source, folder, cores, held_bytes=held, with_spark=is_asked)
+        return attrs.evolve(needed, replaced_bytes=sum(map(folder.size, files_there(folder))))
 
-def _tidied(
-    prepared: Preparation, lineage: Lineage, journal: Journal, started: float, *, dry_run: bool
-) -> MigrationReport:
-    """Finish a run that died between publishing and cleanup: all of its streams were finished before."""
-    names = prepared.stream_names
-    report = attrs.evolve(_planned(prepared, journal.folder), resumed=len(names))
-    if dry_run:
-        return report
-    with claimed(journal.folder) as claim:
-        leave(claim)
-    streams = {*names, *(final_name(name, journal.generation) for name in names)}
-    return report.finished(lineage, stream_bytes(journal.folder, streams), time.monotonic() - started, {})
+    def tidied(self, report: MigrationReport, lineage: Lineage) -> MigrationReport:
+        """Finish a run that died between publishing and cleanup: all of its streams were finished before."""
+        folder, names = self.journal.folder, self.prepared.stream_names
+        with claimed(folder) as claim:
+            leave(claim)
+        streams = {*names, *(final_name(name, self.journal.generation) for name in names)}
+        return report.finished(lineage, stream_bytes(folder, streams), self.tell.seconds, {})
+
+    def carried_out(
+        self, report: MigrationReport, needed: Estimate, reads: tuple[Read, ...], target_exists: IfTargetExists
+    ) -> MigrationReport:
+        """Run the tasks that are left, and publish."""
+        folder, generation, metadata = self.journal.folder, self.journal.generation, self.source.metadata
+        if target_exists is IfTargetExists.REPLACE:
+            generation = free_generation(generation, files_there(folder))
+        names = names_of((operator.operator_id.hex() for operator in metadata.operators), generation)
+        with (
+            failures_counted(self.prepared.savepoint, self.prepared.plan),
+            databases_released(metadata, self.source.folder),
+            all_or_nothing(Destination(folder, names, reads, target_exists, NOTHING_PUBLISHED)) as claim,
+            self.files.watched(),
+            nullcontext() if self.spark is None else self.spark,
+        ):
+            runner = InProcess() if needed.engine is Engine.PROCESS or self.spark is None else self.spark
+            results, report, lineage = self._run(report, runner, claim, generation)
+            phases = self.tell.stopped()
+        by_workers = any(result.lacks_numba for result in results)
+        is_slow = needed.lacks_numba if needed.engine is Engine.PROCESS else by_workers
+        foreign = sum(result.foreign for result in results)
+        report = attrs.evolve(report, lacks_numba=is_slow, foreign_entries=foreign)
+        return report.finished(lineage, sum(result.stored.size for result in results), self.tell.seconds, phases)
+
+    def _run(
+        self, report: MigrationReport, runner: Runner, claim: Claim, generation: str
+    ) -> tuple[list[TaskResult], MigrationReport, Lineage]:
+        prepared, journal = self.prepared, attrs.evolve(self.journal, folder=claim.folder)
+        if journal.is_begun():
+            self.tell(Progress("checking", 0, 1))
+        finished, redone = journal.take_up()
+        clear_unfinished(claim, _files_of(finished.values(), generation))
+        left = [task for task in prepared.tasks if name_of(task) not in finished]
+        works = works_of(left, prepared.savepoint.folder, journal)
+        results = [*finished.values(), *runner.run(works, self.tell)]
+        self.tell(Progress("publishing", 0, 1))
+        claim.require()
+        self.files.require_unchanged()
+        done = prepared.savepoint, prepared.plan, prepared.tasks, results
+        lineage = publish_result(*done, claim.folder, generation=generation)
+        return results, attrs.evolve(report, resumed=len(finished), redone=redone), lineage
 
 
 def _files_of(results: Iterable[TaskResult], generation: str) -> set[str]:

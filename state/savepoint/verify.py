@@ -7,6 +7,7 @@ caller trusts digests, entries are only found and counted.
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     Run = Callable[[str, Sequence[ProofTask]], list[Answer]]
     """Runs the tasks of a phase."""
 
-_Entries = dict[tuple[str, str, str], int]
+_Entries = Counter[tuple[str, str, str]]
 """The number of entries found, by operator id, `StateKind.scope` and state."""
 _PARTS_PER_SLOT = 2
 _COMMITTED = "committed"
@@ -133,7 +134,7 @@ def verify(
         return by.run([Proofs.of(phase, tasks, folder)], progress)
 
     checks = [Check("structure", Outcome.OK, _summary(savepoint), METADATA), *_of_query(savepoint)]
-    entries: _Entries = {}
+    entries: _Entries = Counter()
     damaged = set[str]()
     files = savepoint.lineage.files if savepoint.lineage is not None else {}
     answers = run("digests", [DigestTask(*file) for file in files.items()])
@@ -346,15 +347,14 @@ def _operator_checks(proof: _OperatorProof, entries: _Entries) -> Iterator[Check
 def _misfit_checks(operator: SavepointOperator, parts: Iterable[StreamProof]) -> Iterator[Check]:
     """Yield a failed check for each state with values that do not match their type."""
     misfits: dict[tuple[str, str], Misfits] = {}
-    entries: dict[tuple[str, str], int] = {}
+    entries: Counter[tuple[str, str]] = Counter()
     for part in parts:
         for state, found in part.misfits.items():
             if state in misfits:
                 misfits[state].add(found)
             else:
                 misfits[state] = Misfits(found.count, found.first)
-        for state, count in part.entries.items():
-            entries[state] = entries.get(state, 0) + count
+        entries.update(part.entries)
     for (scope, name), found in misfits.items():
         of_all = many(entries[scope, name], "value does not match its type", "values do not match their type")
         detail = f"{found.count:,} of {of_all}; the first: {in_one_line(found.first)}"
@@ -384,9 +384,7 @@ def _raw_checks(operator: SavepointOperator) -> Iterator[Check]:
 
 def _count(operator: SavepointOperator, part: StreamProof, entries: _Entries) -> int:
     """Add the entries of one stream to the counts by state; return their total."""
-    for state, found in part.entries.items():
-        place = (operator.operator_id, *state)
-        entries[place] = entries.get(place, 0) + found
+    entries.update({(operator.operator_id, *state): found for state, found in part.entries.items()})
     return sum(part.entries.values())
 
 
@@ -397,7 +395,7 @@ def _counts(savepoint: Savepoint, entries: _Entries, damaged: set[str]) -> Itera
     counted = [count for count in savepoint.lineage.states if count.operator_id not in damaged]
     wrong = 0
     for count in counted:
-        found = entries.get((count.operator_id, StateKind(count.kind).scope, count.state), 0)
+        found = entries[count.operator_id, StateKind(count.kind).scope, count.state]
         wanted = count.written if count.entries is None else count.entries
         if found != wanted:
             wrong += 1

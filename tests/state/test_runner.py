@@ -26,7 +26,7 @@ class TestThisProcess(AnyRunner):
 
 
 def test_a_stopwatch_hands_on_and_takes_the_time_of_each_phase(monkeypatch):
-    told, now = [], iter([10.0, 13.0, 21.0, 21.5])
+    told, now = [], iter([9.0, 10.0, 13.0, 21.0, 21.5])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(now))
     steps = [Progress("starting Spark", 0, 1), Progress("migrating", 0, 2), Progress("migrating", 2, 2)]
     stopwatch = Stopwatch(told.append)
