@@ -20,9 +20,8 @@ from ..state.columnar.row_streams import NewOperator, RowCount, write_streams
 from ..state.columnar.rows import RowEncoder
 from ..state.migration.estimate import require_space
 from .frames import arrow_schema, partitioned_by
-from .runner import collected
 from .user_modules import shipped
-from .worker import RESULT, Settings, in_rows, loaded
+from .worker import RESULT, Settings, collected, in_rows, loaded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,10 +1,7 @@
 """Runs works on Spark, which only schedules and sorts; what a work is, and a runner, says `state/runner.py`.
 
-    Independent     tasks -> bundles, each of which is one task of Spark -> answers
-    Shuffled        readings -> mapInArrow -> batches -> a partition a stream, sorted by key group and state
-                    -> mapInArrow -> results
-
-A `ShuffleBatch` holds many entries; only these batches pass through the JVM, where Spark sorts them, on disk if needed.
+Independent     tasks -> bundles, each of which is one task of Spark -> answers
+Shuffled        see `shuffles`
 """
 
 from __future__ import annotations
@@ -13,39 +10,33 @@ import os
 import re
 import time
 from contextlib import ExitStack, suppress
-from itertools import chain, groupby
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import attrs
-import pyarrow as pa
 
 from ..serializers.errors import StateShiftError
 from ..state.progress import Progress, ProgressMeter
-from ..state.runner import BATCH_BYTES, READING_BYTES, Conditions, ShuffleBatch, Shuffled, are_even
-from ..state.storage.prefetch import in_batches
+from ..state.runner import Conditions, Shuffled, are_even
 from ..state.transcode.choice import ExecutorName, choose_executor
-from .connect import SLOTS, collect_answers, is_connect, refuse_connect
+from .connect import SLOTS, collect_answers, is_connect
 from .counters import counted
-from .frames import partitioned_by
 from .interrupts import interrupts_kept
-from .jobs import failure_of_engine, run_in_group, run_watched, tasks_of
-from .sessions import DEFAULT_MASTER, FORKS_LOADED, JAVA_SCHEDULES, own_driver, with_sql
+from .jobs import failure_of_engine, run_in_group, tasks_of
+from .sessions import DEFAULT_MASTER, FORKS_LOADED, JAVA_SCHEDULES, own_driver
 from .user_modules import shipped
-from .worker import RESULT, Settings, attempt_number, dumped, in_rows, loaded
+from .worker import Settings, attempt_number, dumped, loaded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from ..state.runner import AnyWork, Independent, Sized, Tell
     from .sessions import Driver
 
 R = TypeVar("R")
-_COLUMNS = "stream int, key_group int, state int, data binary"
-_SCHEMA = pa.schema([("stream", pa.int32()), ("key_group", pa.int32()), ("state", pa.int32()), ("data", pa.binary())])
-_SHUFFLES_PER_CORE = 2
 _LOCAL_LOOK_S = 0.5
 _REMOTE_LOOK_S = 5.0
 
@@ -118,7 +109,9 @@ class SparkRunner:
             spark = self.started(size, tell, shuffles=shuffles)
             for work in works:
                 if isinstance(work, Shuffled):
-                    results += _run_shuffled(spark, work, tell, self.py_files)
+                    from .shuffles import run_shuffled  # has pyarrow, which little state does without
+
+                    results += run_shuffled(spark, work, tell, self.py_files)
                 else:
                     results += _run_bundles(spark, work, tell, self.py_files)
         return results
@@ -280,87 +273,3 @@ class Bundles:
             with suppress(StateShiftError, OSError):  # a failing store makes the work itself fail, which is then redone
                 return self.work.finished(indices)
         return {}
-
-
-def _run_shuffled(spark: Driver, work: Shuffled[Any, R], tell: Tell, py_files: tuple[str | Path, ...]) -> list[R]:
-    session = with_sql(spark)
-    refuse_connect(session, work.needs)
-    slots, settings = session.sparkContext.defaultParallelism, Settings.of(session)
-    there = _Stages(work, tuple(work.readings()), settings, work.size_bytes // slots)
-    with shipped(session, attrs.evolve(there, settings=attrs.evolve(settings, failures=None)), py_files):
-        count, most = len(there.readings), max(slots * _SHUFFLES_PER_CORE, work.size_bytes // READING_BYTES)
-        batches = session.range(0, count, 1, min(count, most)).mapInArrow(there.read, _COLUMNS)
-        together = partitioned_by(batches, len(work.tasks), batches["stream"])
-        ordered = together.sortWithinPartitions("stream", "key_group", "state")
-        results = ordered.mapInArrow(there.write, RESULT)
-        rows = collected(results, settings, work.phase, tell, f"stateshift: {work.what}")
-    return [loaded(row.result) for row in rows]
-
-
-def collected(frame: DataFrame, settings: Settings, phase: str, tell: Tell, description: str) -> list[Any]:
-    """Return the rows of a DataFrame that workers compute; what a worker reports as its failure is raised at once.
-
-    Args:
-        frame: The rows.
-        settings: The settings that the workers have.
-        phase: The name of the phase, for the progress.
-        tell: Called with the progress: the tasks of Spark.
-        description: The description of the jobs on Spark's pages.
-
-    Raises:
-        StateShiftError: A worker failed; it is the worker's error, with all its facts.
-        MigrationFailed: Spark gave up.
-    """
-
-    def watched(step: Progress) -> None:
-        settings.refuse_failures()
-        tell(step)
-
-    rows = run_watched(frame.sparkSession.sparkContext, frame.collect, phase, watched, description)
-    settings.refuse_failures()
-    return rows
-
-
-@attrs.frozen
-class _Stages:
-    """Reads and writes on the two sides of a shuffle, in a worker."""
-
-    work: Shuffled[Any, Any]
-    readings: tuple[tuple[int, int], ...]
-    settings: Settings
-    share_bytes: int
-
-    def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the packed entries of readings, given by their numbers."""
-        for number in (number for batch in batches for number in batch.column(0).to_pylist()):
-            at, reading = self.readings[number]
-            yield from self.settings.guarded(self._read(at, reading), self._title(at))
-
-    def _read(self, at: int, reading: int) -> Iterator[pa.RecordBatch]:
-        batches = self.work.read(at, reading, self._conditions())
-        yield from map(_in_arrow, in_batches(batches, lambda batch: len(batch.data), BATCH_BYTES))
-
-    def write(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the streams of the packed entries, and yield the result of each."""
-        for stream, own in groupby(_from_arrow(batches), key=lambda batch: batch.stream):
-            yield from self.settings.guarded(self._written(stream, own), self._title(stream))
-
-    def _written(self, stream: int, batches: Iterable[ShuffleBatch]) -> Iterator[pa.RecordBatch]:
-        yield from in_rows([self.work.write(stream, batches, self._conditions())])
-
-    def _title(self, at: int) -> str:
-        return self.work.title(self.work.tasks[at])
-
-    def _conditions(self) -> Conditions:
-        return Conditions.of(self.share_bytes, is_one_of_many=True)
-
-
-def _in_arrow(batches: list[ShuffleBatch]) -> pa.RecordBatch:
-    columns = zip(zip(*batches, strict=True), _SCHEMA, strict=True)
-    return pa.RecordBatch.from_arrays([pa.array(column, field.type) for column, field in columns], schema=_SCHEMA)
-
-
-def _from_arrow(batches: Iterable[pa.RecordBatch]) -> Iterator[ShuffleBatch]:
-    for batch in batches:
-        for at in range(batch.num_rows):
-            yield ShuffleBatch(*(column[at].as_py() for column in batch.columns))

@@ -13,14 +13,17 @@ from ..serializers.errors import StateShiftError, redact_values, values_are_reda
 from ..serializers.registry import registry
 from ..state.runner import failure_of_task, may_be_mended
 from .connect import attempts_of_remote, is_connect
-from .jobs import MISSING_MODULE, attempts_of, without_values
+from .jobs import MISSING_MODULE, attempts_of, run_watched, without_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
+    from pyspark.sql import DataFrame
 
     from ..serializers.registry import Additions
+    from ..state.progress import Progress
+    from ..state.runner import Tell
     from .sessions import Driver
 
 T = TypeVar("T")
@@ -123,10 +126,34 @@ def attempt_number() -> int | None:
 
 def in_rows(results: Iterable[object]) -> Iterator[pa.RecordBatch]:
     """Yield results as rows for the driver, which takes each with `loaded`."""
-    import pyarrow as pa  # names of the face load no optional library
+    import pyarrow as pa
 
     for result in results:
         yield pa.RecordBatch.from_pydict({"result": pa.array([dumped(result)], pa.binary())})
+
+
+def collected(frame: DataFrame, settings: Settings, phase: str, tell: Tell, description: str) -> list[Any]:
+    """Return the rows of a DataFrame that workers compute; what a worker reports as its failure is raised at once.
+
+    Args:
+        frame: The rows.
+        settings: The settings that the workers have.
+        phase: The name of the phase, for the progress.
+        tell: Called with the progress: the tasks of Spark.
+        description: The description of the jobs on Spark's pages.
+
+    Raises:
+        StateShiftError: A worker failed; it is the worker's error, with all its facts.
+        MigrationFailed: Spark gave up.
+    """
+
+    def watched(step: Progress) -> None:
+        settings.refuse_failures()
+        tell(step)
+
+    rows = run_watched(frame.sparkSession.sparkContext, frame.collect, phase, watched, description)
+    settings.refuse_failures()
+    return rows
 
 
 def dumped(answer: object) -> bytes:

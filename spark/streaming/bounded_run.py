@@ -32,8 +32,7 @@ from ...state.publication.target_lock import CLAIM_NAME, claimed
 from ...state.savepoint.reader import Savepoint
 from ...state.storage.files import Folder
 from ..frames import partitioned_by
-from ..runner import collected
-from ..worker import RESULT, Settings, loaded
+from ..worker import RESULT, Settings, collected, loaded
 from .bounded_slots import PLACE, BoundedSlots, Placing, SlotResult, StoredResults, column_of, reached
 
 if TYPE_CHECKING:
