@@ -50,6 +50,14 @@ def partition_of(number: int, partitions: int) -> int:
     return int(mmh3.hash(struct.pack("<i", number), _SPARK_SEED) % partitions)
 
 
+def arrow_columns(columns: str) -> pa.Schema:
+    """Return the Arrow schema of columns that are given as Spark takes them: `name type, name type`."""
+    import pyarrow as pa
+
+    kinds = {"int": pa.int32(), "long": pa.int64(), "binary": pa.binary()}
+    return pa.schema([(name, kinds[kind]) for name, kind in map(str.split, columns.split(", "))])
+
+
 def arrow_schema(schema: StructType) -> pa.Schema:
     """Return the Arrow schema in which a DataFrame's batches arrive; times are in UTC."""
     from pyspark.sql.pandas.types import to_arrow_schema

@@ -16,7 +16,7 @@ import pyarrow as pa
 from ..state.runner import BATCH_BYTES, READING_BYTES, Conditions, ShuffleBatch
 from ..state.storage.prefetch import in_batches
 from .connect import refuse_connect
-from .frames import partitioned_by
+from .frames import arrow_columns, partitioned_by
 from .sessions import with_sql
 from .user_modules import shipped
 from .worker import RESULT, Settings, collected, in_rows, loaded
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 _COLUMNS = "stream int, key_group int, state int, data binary"
-_SCHEMA = pa.schema([("stream", pa.int32()), ("key_group", pa.int32()), ("state", pa.int32()), ("data", pa.binary())])
+_SCHEMA = arrow_columns(_COLUMNS)
 _SHUFFLES_PER_CORE = 2
 
 

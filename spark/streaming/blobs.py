@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...state.columnar.key_columns import encoded_keys, key_column
-from ..frames import partition_of
+from ..frames import arrow_columns, partition_of
 from .row_errors import key_error, without_bad_keys
 
 if TYPE_CHECKING:
@@ -42,15 +42,7 @@ _LANE_BLOBS, _TASK_LANES = 8, 16
 BLOBS = "slot_group int, input int, origin long, highest_ms long, rows binary"
 """The columns of packed rows."""
 
-_SCHEMA = pa.schema(
-    {
-        "slot_group": pa.int32(),
-        "input": pa.int32(),
-        "origin": pa.int64(),
-        "highest_ms": pa.int64(),
-        "rows": pa.binary(),
-    }
-)
+_SCHEMA = arrow_columns(BLOBS)
 
 
 @attrs.frozen

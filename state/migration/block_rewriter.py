@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ..transcode.choice import ExecutorName
     from ..transcode.key_groups import StateTotal
     from ..transcode.transcoder import Transcoded, Transcoder
-    from .quarantine import TakesBadValues
+    from .quarantine import QuarantineLines
 
 _CHECKSUM = 0xFFFFFFFFFFFFFFFF
 _LENGTH_BYTES = 4
@@ -179,7 +179,7 @@ class BlockRewriter:
     framing: EntryFraming
     transcoder: Transcoder
     executor: ExecutorName
-    quarantine: TakesBadValues | None = None
+    quarantine: QuarantineLines | None = None
     types: StoredTypes | None = None
     proven: bool = False
 
@@ -191,7 +191,7 @@ class BlockRewriter:
         key: TypeSerializerConfigSnapshot[Any],
         max_parallelism: int,
         executor: ExecutorName,
-        quarantine: TakesBadValues | None = None,
+        quarantine: QuarantineLines | None = None,
         types: StoredTypes | None = None,
         *,
         forgets: bool = False,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, Self
-
-import attrs
+from typing import TYPE_CHECKING, Any, Self
 
 from ...serializers.errors import MigrationFailed
 from ..publication.publish import stream_name
@@ -12,7 +10,7 @@ from ..publication.sink import StreamSink
 from ..savepoint.quarantine import QuarantinedValue, StoredTypes, is_types_line, quarantine_part
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from ...compat.plan import OperatorPlan, StatePlan
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
@@ -23,14 +21,41 @@ if TYPE_CHECKING:
     from ..transcode.transcoder import BadValue
 
 
-class TakesBadValues(Protocol):
-    """A receiver of bad values."""
+class QuarantineLines:
+    """Passes on bad values as lines of a quarantine file; lines with equal types are passed on once.
+
+    Args:
+        plan: The plan of the operator, which limits the number of bad values.
+        write: Takes each line.
+    """
+
+    def __init__(self, plan: OperatorPlan, write: Callable[[bytes], object]) -> None:
+        self._plan, self._write = plan, write
+        self._count = 0
+        self._types = set[bytes]()
 
     def put(self, state: StatePlan, bad_values: Iterable[BadValue], types: StoredTypes | None) -> None:
-        """Add bad values of one state, which `types` read; they are needed only if there are any."""
+        """Add bad values of one state, which `types` read; they are needed only if there are any.
+
+        Raises:
+            MigrationFailed: There are more values than the run may have in all.
+        """
+        self.keep(_lines(self._plan, state, bad_values, types))
+
+    def keep(self, lines: Iterable[bytes]) -> None:
+        """Add lines that other bad values were passed on as; raises as `put`."""
+        for line in lines:
+            if not is_types_line(line):
+                self._count += 1
+                _require_place(self._count, self._plan, line)
+            elif line in self._types:
+                continue
+            else:
+                self._types.add(line)
+            self._write(line)
 
 
-class Quarantine:
+class Quarantine(QuarantineLines):
     """The quarantine of one task. It is used in a `with` block: if that fails, its file is removed.
 
     Like a stream, the file has the name of the attempt until the run is published: a task that is killed and tried
@@ -44,31 +69,9 @@ class Quarantine:
     """
 
     def __init__(self, target: Folder, plan: OperatorPlan, part: str, subtask: int) -> None:
-        self._plan = plan
         name = stream_name(plan.operator_id, quarantine_part(part), subtask)
         self._sink = StreamSink(target, name, inline_bytes=0)
-        self._count = 0
-        self._types = set[bytes]()
-
-    def put(self, state: StatePlan, bad_values: Iterable[BadValue], types: StoredTypes | None) -> None:
-        """Write bad values of one state to the file.
-
-        Raises:
-            MigrationFailed: There are more values than the run may have in all.
-        """
-        self.keep(_lines(self._plan, state, bad_values, types))
-
-    def keep(self, lines: Iterable[bytes]) -> None:
-        """Write lines from `Gathered` to the file; lines with equal types are written once."""
-        for line in lines:
-            if is_types_line(line):
-                if line not in self._types:
-                    self._types.add(line)
-                    self._sink.write(line)
-                continue
-            self._count += 1
-            _require_place(self._count, self._plan, line)
-            self._sink.write(line)
+        super().__init__(plan, self._sink.write)
 
     def finish(self) -> StoredBytes | None:
         """Close the file, and return it; None if there was no bad value."""
@@ -81,31 +84,6 @@ class Quarantine:
 
     def __exit__(self, *raised: object) -> None:
         self._sink.__exit__(*raised)
-
-
-@attrs.define
-class Gathered:
-    """Collects the bad values of a reading, which writes no file: they are sent with its counts (ROLE-4).
-
-    Attributes:
-        plan: The plan of the operator, which limits the number of bad values.
-        lines: The bad values, as lines of a quarantine file.
-    """
-
-    plan: OperatorPlan
-    lines: list[bytes] = attrs.field(factory=list)
-    _count: int = 0
-
-    def put(self, state: StatePlan, bad_values: Iterable[BadValue], types: StoredTypes | None) -> None:
-        """Add bad values of one state; raises as `Quarantine.put`."""
-        for line in _lines(self.plan, state, bad_values, types):
-            if is_types_line(line):
-                if line not in self.lines:
-                    self.lines.append(line)
-                continue
-            self._count += 1
-            self.lines.append(line)
-            _require_place(self._count, self.plan, line)
 
 
 def stored_types(

@@ -27,7 +27,7 @@ from ..transcode.frames import add_keys
 from .block_rewriter import Tally
 from .key_writer import EntryKeys, KeyWriter
 from .merge_partitions import write_batches
-from .quarantine import Gathered
+from .quarantine import QuarantineLines
 from .shuffle_batches import BEGIN, framed
 from .stream_rewriter import StreamRewriter, new_state_id
 from .tasks import digest_of
@@ -132,7 +132,7 @@ def read_batches(
         if 0 in streams:
             told = {
                 "counts": plain([*work.counts()]),
-                "quarantine": [line.decode() for line in work.aside.lines],
+                "quarantine": [line.decode() for line in work.lines],
                 "foreign": reader.foreign if reading.is_first else 0,
             }
             yield ShuffleBatch(streams[0], BEGIN, BEGIN, json.dumps(told).encode())
@@ -163,7 +163,8 @@ class _Reading:
         self._tallies = {info.name: Tally() for info in reader.header.states}
         self._sent = [Tally() for _ in task.header.states]
         self._held: dict[tuple[int, int], bytearray] = {}
-        self.aside = Gathered(task.plan)
+        self.lines: list[bytes] = []  # of bad values, which are sent with the counts: a reading writes no file
+        self.aside = QuarantineLines(task.plan, self.lines.append)
         self._keys = KeyWriter.of(task.plan.rekeying, task.max_parallelism)
         old = reader.header.key_snapshot.restore_serializer()
         self._entries = {

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ..transcode.entry_check import SeenKeys
     from ..transcode.key_groups import NewKeyGroups
     from .block_rewriter import Tally
-    from .quarantine import TakesBadValues
+    from .quarantine import QuarantineLines
 
     Rewriters = Sequence[BlockRewriter | None]
 
@@ -73,7 +73,7 @@ class StreamRewriter:
     reader: KeyedReader
     header: KeyedStreamHeader
     tallies: dict[str, Tally]
-    quarantine: TakesBadValues
+    quarantine: QuarantineLines
     _infos: tuple[StateMetaInfo, ...] = attrs.field(init=False)
     _new_ids: list[int | None] = attrs.field(init=False)
     _keys: DistinctKeys = attrs.field(init=False)
