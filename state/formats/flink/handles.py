@@ -117,7 +117,24 @@ StreamHandle: TypeAlias = InlineHandle | RelativeFileHandle | AbsoluteFileHandle
 """A pointer to a stream of bytes; the format's null handle is None."""
 
 
-class _OfKeyGroups:
+class _OfState:
+    """What handles of state have in common."""
+
+    __slots__ = ()
+    stream: Any
+
+    @property
+    def streams(self) -> tuple[StreamHandle, ...]:
+        """All streams of the handle."""
+        return (self.stream,)
+
+    @property
+    def size(self) -> int:
+        """The number of bytes of all streams."""
+        return sum(stream.size for stream in self.streams)
+
+
+class _OfKeyGroups(_OfState):
     """What handles of keyed state have in common."""
 
     __slots__ = ()
@@ -173,16 +190,6 @@ class KeyGroupsHandle(_OfKeyGroups):
         filled = sorted((offset, group) for group, offset in zip(key_groups, self.offsets, strict=True) if offset)
         edges = [*filled, (self.stream.size, -1)]
         return {group: max(end - offset, 1) for (offset, group), (end, _) in pairwise(edges)}
-
-    @property
-    def size(self) -> int:
-        """The number of bytes of the stream."""
-        return self.stream.size
-
-    @property
-    def streams(self) -> tuple[StreamHandle, ...]:
-        """All streams of the handle: the one."""
-        return (self.stream,)
 
     @property
     def key_groups(self) -> range:
@@ -266,11 +273,6 @@ class DatabaseHandle(_OfKeyGroups):
         return (*self.shared, *self.private)
 
     @property
-    def size(self) -> int:
-        """The number of bytes of the header and all files."""
-        return sum(stream.size for stream in self.streams)
-
-    @property
     def streams(self) -> tuple[StreamHandle, ...]:
         """The header and all files."""
         return (self.stream, *(file.stream for file in self.files))
@@ -319,7 +321,7 @@ class MergedFolders:
 
 
 @attrs.frozen
-class OperatorStateHandle:
+class OperatorStateHandle(_OfState):
     """Operator state of one subtask.
 
     Attributes:
@@ -331,16 +333,6 @@ class OperatorStateHandle:
     states: tuple[OperatorStateOffsets, ...]
     stream: StreamHandle
     merged: MergedFolders | None = attrs.field(default=None, repr=False)
-
-    @property
-    def size(self) -> int:
-        """The number of bytes of the stream."""
-        return self.stream.size
-
-    @property
-    def streams(self) -> tuple[StreamHandle, ...]:
-        """All streams of the handle: the one."""
-        return (self.stream,)
 
 
 def read_stream_handle(source: DataInputView) -> StreamHandle | None:
