@@ -227,7 +227,7 @@ def _intervals(months: Numbers, valid: Numbers) -> pa.Array:
 def _long_decimals(found: _Things, of: SparkType) -> pa.Array:
     valid = _valid(found)
     if (found.sizes[valid] > 16).any() or (found.sizes[valid] == 0).any():
-        raise CorruptFile("a row is damaged: a decimal has not 1 to 16 bytes")
+        raise CorruptFile("a row is damaged: a decimal does not have 1 to 16 bytes")
     # sign-extended to 16 bytes, from the last byte of each
     places = found.starts[:, None] + found.sizes[:, None] - 1 - np.arange(16)
     inside = np.arange(16) < found.sizes[:, None]
@@ -240,7 +240,7 @@ def _long_decimals(found: _Things, of: SparkType) -> pa.Array:
 def _calendar_intervals(found: _Things, _: SparkType) -> pa.Array:
     valid = _valid(found)
     if (found.sizes[valid] != 16).any():
-        raise CorruptFile("a row is damaged: an interval has not 16 bytes")
+        raise CorruptFile("a row is damaged: an interval does not have 16 bytes")
     parts = np.stack([found.words(found.starts), found.words(found.starts + 8) * 1000], axis=1)
     return _primitive(pa.month_day_nano_interval(), parts, valid)
 
@@ -305,7 +305,7 @@ def _maps(found: _Things, of: SparkType) -> pa.Array:
     key_counts, key_column = _elements(keys, of.fields[0].type)
     counts, value_column = _elements(values, of.fields[1].type)
     if (key_counts != counts).any():
-        raise CorruptFile("a row is damaged: a map has not as many keys as values")
+        raise CorruptFile("a row is damaged: a map does not have as many keys as values")
     kind = pa.map_(key_column.type, value_column.type)
     fields = [kind.key_field, kind.item_field]
     pairs = pa.Array.from_buffers(pa.struct(fields), len(key_column), [None], children=[key_column, value_column])

@@ -246,7 +246,7 @@ def require_intact(directory: StateDirectory, manifests: Iterable[Manifest]) -> 
         for name, digest in manifest.digests.items():
             if FileDigest.of_file(directory.files, name).xxh128 != digest:
                 raise CorruptFile(
-                    "the file is not as it was written: its digest is another one",
+                    "the file is not as it was written: its digest differs",
                     advice=PUT_BACK,
                     file=f"{directory.files.place}/{name}",
                 )

@@ -94,7 +94,7 @@ def _require_whole(file: FileRange, stored: bytes, sums: str) -> None:
     for piece in file.pieces():
         found = extend(found, bytes(piece))
     if found != value & 0xFFFFFFFF:
-        raise CorruptFile(f"the file is damaged: its checksum {sums} is another one", advice=_ADVICE)
+        raise CorruptFile(f"the file is damaged: it does not match its checksum {sums}", advice=_ADVICE)
 
 
 def _require_chunks(file: FileRange, stored: bytes, sums: str) -> None:
@@ -103,7 +103,7 @@ def _require_chunks(file: FileRange, stored: bytes, sums: str) -> None:
         return
     count = -(-file.size // chunk)
     if len(stored) != _HEAD.size + _SUM_BYTES * count:
-        raise CorruptFile(f"the file has not the size of which {sums} has checksums", advice=_ADVICE)
+        raise CorruptFile(f"the file does not have the size for which {sums} has checksums", advice=_ADVICE)
     most = max(1, file.piece_bytes // chunk)
     for first in range(0, count, most):
         start = first * chunk
@@ -111,5 +111,5 @@ def _require_chunks(file: FileRange, stored: bytes, sums: str) -> None:
         for number, at in enumerate(range(0, len(data), chunk), first):
             of = _HEAD.size + _SUM_BYTES * number
             if zlib.crc32(data[at : at + chunk]) != int.from_bytes(stored[of : of + _SUM_BYTES], "big"):
-                what = f"the file is damaged: its checksum in {sums} is another one"
+                what = f"the file is damaged: it does not match its checksum in {sums}"
                 raise CorruptFile(what, offset=start + at, advice=_ADVICE)

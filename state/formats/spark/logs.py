@@ -169,7 +169,8 @@ def require_log(folder: Folder, name: str, last: PlannedBatch) -> None:
         _commit(folder, int(number))
     elif top == "offsets":
         if len(_planned(folder, int(number)).sources) != len(last.sources):
-            raise CorruptFile(f"it has not the offsets of {len(last.sources)} sources, as the last batch", file=name)
+            what = f"it does not have the offsets of {len(last.sources)} sources, as the last batch has"
+            raise CorruptFile(what, file=name)
     elif _OF_SOURCE.fullmatch(name):
         text = _text(folder, name).removeprefix("\0")  # Kafka's begin with a byte for old releases
         if not text:
