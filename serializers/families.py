@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 ANY = "*"
 """Matches any kind of snapshot."""
 
-_BUILT_IN = ("primitives", "flink", "temporal", "containers", "enums", "records", "rows", "avro", "pickled")
+_BUILT_IN = ("primitives", "flink", "temporal", "containers", "enums", "records", "rows", "avro", "pickled", "sql")
 _ENTRY_POINTS = "stateshift.families"
 """The group of the entry points by which installed packages register families."""
 

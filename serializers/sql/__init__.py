@@ -1,0 +1,5 @@
+"""Flink SQL: rows, arrays, maps, decimals, time stamps and texts, as its operators store them."""
+
+from ..families import family_of
+
+FAMILY = family_of(__package__, "json_forms", snapshots=(".serializers",))
