@@ -2,8 +2,8 @@
 
     key group = murmur(hash of the key) mod max parallelism
 
-Flink uses Java's `hashCode` of the key. This module computes it for numbers, booleans, chars, strings, and tuples and
-lists of these.
+Flink uses Java's `hashCode` of the key. This module computes it for numbers, booleans, chars, strings, tuples and
+lists of these, and rows of Flink SQL.
 Keys of other types (records, enums, decimals, dates) have a Java hash that is unstable or unknown; in operators that
 Flink will not restore they are hashed by our own rule: the CRC-32 of the key's serialized bytes, as a signed 32-bit
 number. Reading never needs a hash, because every entry contains its key group.
@@ -17,7 +17,7 @@ import struct
 import zlib
 from typing import TYPE_CHECKING, Any
 
-from ..compat.key_hashes import is_checked, is_stable, murmur
+from ..compat.key_hashes import ROW_DATA, hash_of_row, is_checked, is_stable, murmur
 from ..compat.repartition import MAX_KEY_GROUPS
 from ..serializers.errors import DeclarationError, ValueNotConvertible, shown
 from ..serializers.views import DataOutputView, split_surrogates
@@ -32,7 +32,7 @@ ONE_BYTE_KEY_GROUPS = 128
 _MASK = 0xFFFFFFFF
 _TRUE_HASH, _FALSE_HASH = 1231, 1237
 _LAST_UNIT = 0xFFFF
-_WORD = 32
+_WORD, _SIZE_BYTES = 32, 4
 _FLOAT, _DOUBLE = struct.Struct(">f"), struct.Struct(">d")
 _FLOAT_BITS, _DOUBLE_BITS = struct.Struct(">i"), struct.Struct(">q")
 _FLOAT_NAN, _DOUBLE_NAN = 0x7FC00000, 0x7FF8000000000000
@@ -125,6 +125,8 @@ def _java_hasher(snapshot: TypeSerializerConfigSnapshot[Any]) -> Callable[[Any],
         )
     if snapshot.kind == "tuple":
         return _tuple_hasher([_java_hasher(child) for child in snapshot.children()])
+    if snapshot.kind == ROW_DATA:
+        return _row_hasher(snapshot.restore_serializer())
     if snapshot.kind == "list":
         return _list_hasher(_java_hasher(snapshot.children()[0]))
     return _HASHES[snapshot.describe()]
@@ -138,6 +140,15 @@ def _tuple_hasher(fields: Sequence[Callable[[Any], int]]) -> Callable[[Any], int
         for field, item in zip(fields, value, strict=True):
             code = 31 * code + (0 if item is None else field(item))
         return _signed(code)
+
+    return hashed
+
+
+def _row_hasher(serializer: TypeSerializer[Any]) -> Callable[[Any], int]:
+    def hashed(value: Any) -> int:
+        target = DataOutputView()
+        serializer.serialize(value, target)
+        return hash_of_row(target.getvalue()[_SIZE_BYTES:])
 
     return hashed
 

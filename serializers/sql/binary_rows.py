@@ -70,10 +70,10 @@ def unscaled_of(value: Any, of: LogicalType) -> int:
         raise ValueNotConvertible(f"{shown(value)} is not a finite Decimal")
     with localcontext(prec=2 * _MOST_DIGITS):
         scaled = value.scaleb(scale) if value.adjusted() < _MOST_DIGITS else Decimal(10**_MOST_DIGITS)
-        whole = scaled.to_integral_value()
-    if whole != scaled or abs(whole) >= 10**precision:
+    unscaled = int(scaled)
+    if unscaled != scaled or abs(unscaled) >= 10**precision:
         raise ValueNotConvertible(f"{shown(value)} does not fit {of.describe()}")
-    return int(whole)
+    return unscaled
 
 
 def decode_row(data: bytes, types: Sequence[LogicalType]) -> RowData:

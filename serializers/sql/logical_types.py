@@ -220,6 +220,21 @@ def write_logical_type(of: LogicalType, target: DataOutputView) -> None:
     write_java_object(_Java().of_type(of), target)
 
 
+def write_serializer_of(of: LogicalType, target: DataOutputView) -> None:
+    """Write the serializer of values of a type in Java serialization, as Flink does in snapshots of arrays and maps.
+
+    Raises:
+        UnsupportedFormat: It holds code of Java, as those of rows, arrays and maps do.
+    """
+    name = _table()["serializers"].get(of.root)
+    if name is None:
+        raise UnsupportedFormat(
+            f"the serializer of {of.describe()} within an array or a map is only written as it was read",
+            advice="take it from a savepoint that has it",
+        )
+    write_java_object(_Java().object(name, dict(of.parameters)), target)
+
+
 @cache
 def _table() -> dict[str, Any]:
     text = (files(__package__) / "java_classes.json").read_text(encoding="utf-8")
@@ -252,7 +267,8 @@ class _Java:
             self.constants[name, constant] = JavaEnum(self._class(name), JavaString(constant))
         return self.constants[name, constant]
 
-    def _object(self, name: str, values: dict[str, Any]) -> JavaObject:
+    def object(self, name: str, values: dict[str, Any]) -> JavaObject:
+        """Return an object of a class, with these values in its fields."""
         made = JavaObject(self._class(name))
         for described in made.of.chain():
             items = [self._value(field, values[field.name]) for field in described.fields]
@@ -275,11 +291,11 @@ class _Java:
             values[_FIELDS[of.root]] = self._list([self._field(field) for field in of.fields])
         else:
             values |= {field.name: self.of_type(field.type) for field in of.fields}
-        return self._object(name, values)
+        return self.object(name, values)
 
     def _field(self, field: LogicalField) -> JavaObject:
         told = None if field.description is None else JavaString(field.description)
-        return self._object(
+        return self.object(
             _ROW_FIELD, {"name": JavaString(field.name), "type": self.of_type(field.type), "description": told}
         )
 
@@ -288,4 +304,4 @@ class _Java:
         inner = JavaObject(self._class(_ARRAY_LIST))
         size = len(items)
         inner.parts.append((inner.of, [size], (size.to_bytes(4, "big"), *items)))
-        return self._object(_LIST, {"c": inner, "list": inner})
+        return self.object(_LIST, {"c": inner, "list": inner})

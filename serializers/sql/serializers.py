@@ -65,12 +65,13 @@ from .binary_rows import (
     encode_value,
     is_fine_timestamp,
     is_wide_decimal,
+    map_types,
     require_timestamp,
     text_of,
     unscaled_of,
 )
 from .java_objects import read_java_object
-from .logical_types import LogicalField, LogicalType, read_logical_type, write_logical_type
+from .logical_types import LogicalField, LogicalType, read_logical_type, write_logical_type, write_serializer_of
 from .values import RowData, TimestampData
 
 if TYPE_CHECKING:
@@ -243,6 +244,14 @@ class ArrayDataSerializerSnapshot(TypedSnapshot):
         """The type of the arrays."""
         return LogicalType("ARRAY", fields=tuple(LogicalField("elementType", of) for of in self.types))
 
+    @classmethod
+    def of(cls, element: LogicalType) -> ArrayDataSerializerSnapshot:
+        """Return the snapshot of arrays of a type, as Flink would write it; raises `UnsupportedFormat`."""
+        target = DataOutputView()
+        write_logical_type(element, target)
+        write_serializer_of(element, target)
+        return cls((element,), target.getvalue())
+
     def read(self, source: DataInputView) -> None:
         start = source.position
         self.types = (read_logical_type(source),)
@@ -293,6 +302,15 @@ class MapDataSerializerSnapshot(TypedSnapshot):
         names = ("keyType", "valueType")
         fields = (LogicalField(name, of) for name, of in zip(names, self.types, strict=True))
         return LogicalType("MAP", fields=tuple(fields))
+
+    @classmethod
+    def of(cls, key: LogicalType, value: LogicalType) -> MapDataSerializerSnapshot:
+        """Return the snapshot of maps of types, as Flink would write it; raises `UnsupportedFormat`."""
+        target = DataOutputView()
+        for write in (write_logical_type, write_serializer_of):
+            write(key, target)
+            write(value, target)
+        return cls((key, value), target.getvalue())
 
     def read(self, source: DataInputView) -> None:
         start = source.position
@@ -652,7 +670,7 @@ def snapshot_of_type(of: LogicalType) -> TypeSerializerConfigSnapshot[Any]:
     """Return the snapshot of the serializer that Flink has for values of a type.
 
     Raises:
-        UnsupportedFormat: This release cannot write it: that of an array or a map holds code of Java.
+        UnsupportedFormat: This release cannot write it; see `write_serializer_of`.
     """
     if of.root == "DECIMAL":
         return DecimalDataSerializerSnapshot(of.parameter("precision"), of.parameter("scale"))
@@ -660,6 +678,10 @@ def snapshot_of_type(of: LogicalType) -> TypeSerializerConfigSnapshot[Any]:
         return TimestampDataSerializerSnapshot(of.parameter("precision"))
     if of.root == "ROW":
         return RowDataSerializerSnapshot.of(of.types)
+    if of.root == "ARRAY":
+        return ArrayDataSerializerSnapshot.of(*of.types)
+    if of.root in {"MAP", "MULTISET"}:
+        return MapDataSerializerSnapshot.of(*map_types(of))
     serializer = _SERIALIZERS.get(of.root)
     if serializer is None:
         raise UnsupportedFormat(

@@ -82,4 +82,4 @@ class RowData(Row[*tuple[Any, ...]]):
 
     def __setstate__(self, state: Any) -> None:
         *held, self._stored = state
-        super().__setstate__(tuple(held))  # type: ignore[arg-type]  # what the base has returned
+        super().__setstate__(tuple(held))
