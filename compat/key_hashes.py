@@ -29,7 +29,7 @@ def is_stable(snapshot: TypeSerializerConfigSnapshot[Any]) -> bool:
 
 
 def is_checked(snapshot: TypeSerializerConfigSnapshot[Any]) -> bool:
-    """Whether the hash of stored keys is recomputed, block by block: numbers of a fixed size, text, and tuples.
+    """Whether the hash of stored keys is recomputed: numbers of a fixed size, text, tuples, and rows of Flink SQL.
 
     Big integers and lists are not checked: savepoints of earlier releases may have them in places by a different hash.
     """
@@ -37,7 +37,7 @@ def is_checked(snapshot: TypeSerializerConfigSnapshot[Any]) -> bool:
         return False
     if snapshot.kind == "tuple":
         return all(map(is_checked, snapshot.children()))
-    return snapshot.describe() in SIMPLE_TYPES
+    return snapshot.kind == ROW_DATA or snapshot.describe() in SIMPLE_TYPES
 
 
 def murmur(hash_code: int) -> int:

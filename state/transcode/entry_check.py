@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...compat.description import StateKind, ValueFraming
-from ...compat.key_hashes import is_checked
+from ...compat.key_hashes import ROW_DATA, is_checked
 from ...serializers.flink.namespaces import GlobalWindowSerializer, TimeWindowSerializer, VoidNamespaceSerializer
 from ...serializers.rewrite import Counted, Fixed, Literal, Sequence, Sized, rewrite_of
 from ..entry_keys import is_ambiguous
@@ -109,7 +109,9 @@ def make_entry_check(types: CheckedTypes, *, groups: int, prefix_bytes: int, wit
     elif value is not None and kind.row.framing is ValueFraming.WHOLE and plain_size(value):
         value_size, value = plain_size(value), None
     key = _key_rewrite(types, prefix_bytes) if has_user_key or not is_told else None
-    is_hashed = types.key is not None and is_checked(types.key.snapshot_configuration())
+    of_key = types.key.snapshot_configuration() if types.key is not None else None
+    is_hashed = of_key is not None and _key_parts(of_key, 1) is not None
+    hash_is_told = of_key is None or is_hashed or not is_checked(of_key)
     shape = Shape.of(
         shape_parts,
         groups=groups if is_hashed else 0,
@@ -119,7 +121,7 @@ def make_entry_check(types: CheckedTypes, *, groups: int, prefix_bytes: int, wit
     program = (
         None if value is None and key is None else compile_check(value, kind.row.framing or ValueFraming.WHOLE, key=key)
     )
-    return EntryCheck(shape, program, value_is_told and (key is not None or not shape.has_rest))
+    return EntryCheck(shape, program, value_is_told and hash_is_told and (key is not None or not shape.has_rest))
 
 
 def element_check(value: TypeSerializer[Any], key: TypeSerializer[Any] | None = None) -> Program | None:
@@ -163,7 +165,7 @@ def _shape_parts(types: CheckedTypes) -> tuple[Parts, bool]:
 
 def _key_parts(snapshot: TypeSerializerConfigSnapshot[Any], factor: int) -> Parts | None:
     """Return the parts of a key with their hash factors; None if the key has an unknown part."""
-    if not is_checked(snapshot):
+    if not is_checked(snapshot) or snapshot.kind == ROW_DATA:
         return None
     if snapshot.kind != "tuple":
         return [(_KINDS[snapshot.describe()], factor)]
