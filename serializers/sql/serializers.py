@@ -80,7 +80,6 @@ if TYPE_CHECKING:
     from ..views import DataInputView
 
 _MOST_DIGITS, _MOST_DIGITS_OF_A_SECOND = 38, 9
-_TEXT = LogicalType("VARCHAR")
 _RUNTIME = "org.apache.flink.table.runtime.typeutils."
 
 
@@ -167,6 +166,11 @@ class RowDataSerializerSnapshot(TypedSnapshot):
     java_class: ClassVar[str] = "org.apache.flink.table.data.RowData"
 
     nested: tuple[TypeSerializerConfigSnapshot[Any], ...] = ()
+
+    @property
+    def row_type(self) -> LogicalType:
+        """The type of the rows, whose fields have no names here."""
+        return LogicalType("ROW", fields=tuple(LogicalField("", of) for of in self.types))
 
     def children(self) -> tuple[TypeSerializerConfigSnapshot[Any], ...]:
         return self.nested
@@ -478,6 +482,8 @@ class TimestampDataSerializerSnapshot(TypeSerializerConfigSnapshot[TimestampData
 class StringDataSerializer(TypeSerializer[str]):
     """Texts of Flink SQL."""
 
+    type: ClassVar[LogicalType] = LogicalType("VARCHAR")
+
     @property
     def is_immutable_type(self) -> bool:
         return True
@@ -487,7 +493,7 @@ class StringDataSerializer(TypeSerializer[str]):
         return Prefixed()
 
     def serialize(self, value: str, target: DataOutputView) -> None:
-        _put_sized(encode_value(value, _TEXT), target)
+        _put_sized(encode_value(value, self.type), target)
 
     def deserialize(self, source: DataInputView) -> str:
         return text_of(_sized(source, "a text"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from decimal import Decimal
 
@@ -23,6 +24,7 @@ from stateshift import (
     VoidNamespace,
 )
 from stateshift.compat.description import StateKind
+from stateshift.serializers.sql.values import TimestampData
 from stateshift.serializers.temporal.values import TemporalValue
 from stateshift.state.columnar.table import StateTable
 
@@ -53,6 +55,8 @@ def same(told, value):  # noqa: C901, PLR0912 - a case a type
             return told["is_left"] == (side == "left") and same(told[side], value.value)
         case SqlDate() | SqlTime():
             return told == value.parts[0]
+        case TimestampData():
+            return told == value.to_datetime().isoformat() if isinstance(told, str) else told == value.to_datetime()
         case TemporalValue():
             return told == (str(value) if isinstance(told, str) else value.to_python())
         case Symbol():
@@ -72,6 +76,8 @@ def same(told, value):  # noqa: C901, PLR0912 - a case a type
             return told == value or (math.isnan(told) and math.isnan(value))
         case bytes() | bytearray():
             return told == bytes(value)
+        case int() if isinstance(told, dt.date):  # a DATE of SQL
+            return told == dt.date(1970, 1, 1) + dt.timedelta(days=value)
         case int() | Decimal():
             return (Decimal(told) if isinstance(told, str) else told) == value
         case _:
