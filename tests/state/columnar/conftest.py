@@ -56,7 +56,7 @@ def same(told, value):  # noqa: C901, PLR0912 - a case a type
         case SqlDate() | SqlTime():
             return told == value.parts[0]
         case TimestampData():
-            return told == value.to_datetime().isoformat() if isinstance(told, str) else told == value.to_datetime()
+            return value.to_datetime() == (dt.datetime.fromisoformat(told) if isinstance(told, str) else told)
         case TemporalValue():
             return told == (str(value) if isinstance(told, str) else value.to_python())
         case Symbol():

@@ -1,0 +1,103 @@
+package fx;
+
+import org.apache.flink.api.common.JobStatus;
+import org.apache.flink.configuration.Configuration;
+import org.apache.flink.core.execution.JobClient;
+import org.apache.flink.core.execution.SavepointFormatType;
+import org.apache.flink.table.api.EnvironmentSettings;
+import org.apache.flink.table.api.TableEnvironment;
+
+import java.net.ServerSocket;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
+import java.nio.file.*;
+import java.util.*;
+import java.util.concurrent.TimeUnit;
+import java.util.regex.*;
+
+/**
+ * Runs SQL on a Flink within this JVM.
+ *
+ * <p>Sql STEP...  Each step is one of
+ *
+ * <pre>
+ * compile SCRIPT PLAN          the last statement of a script, whose statements end with ";\n", as a plan
+ * run PLAN SAVEPOINT|- OUT     the plan, from a savepoint, until its input is read; then a canonical savepoint into OUT
+ * native PLAN SAVEPOINT|- OUT  the same with a native savepoint
+ * </pre>
+ */
+public final class Sql {
+    private static final HttpClient HTTP = HttpClient.newHttpClient();
+    private static final Pattern RECORDS = Pattern.compile("\"(?:read|write)-records\":(\\d+)");
+
+    public static void main(String[] a) throws Exception {
+        for (int i = 0; i < a.length; ) {
+            if (a[i].equals("compile")) {
+                compile(Paths.get(a[i + 1]), Paths.get(a[i + 2]));
+                i += 3;
+            } else {
+                SavepointFormatType form = a[i].equals("native") ? SavepointFormatType.NATIVE : SavepointFormatType.CANONICAL;
+                run(Paths.get(a[i + 1]), a[i + 2], Paths.get(a[i + 3]), form);
+                i += 4;
+            }
+            System.out.println("done " + i);
+        }
+        System.exit(0);
+    }
+
+    private static TableEnvironment tables(Configuration more) {
+        Configuration c = new Configuration();
+        c.setString("state.backend.type", "rocksdb");
+        c.setString("parallelism.default", "1");
+        c.setString("rest.bind-address", "127.0.0.1");
+        c.setString("metrics.fetcher.update-interval", "100");
+        c.setString("table.exec.state.ttl", "0 ms");
+        c.addAll(more);
+        return TableEnvironment.create(EnvironmentSettings.newInstance().inStreamingMode().withConfiguration(c).build());
+    }
+
+    private static void compile(Path script, Path plan) throws Exception {
+        TableEnvironment t = tables(new Configuration());
+        List<String> statements = new ArrayList<>();
+        for (String s : Files.readString(script).split(";\n")) if (!s.isBlank()) statements.add(s.strip());
+        for (String s : statements.subList(0, statements.size() - 1)) t.executeSql(s);
+        Files.deleteIfExists(plan);
+        t.executeSql("COMPILE PLAN '" + plan.toUri() + "' FOR " + statements.get(statements.size() - 1));
+    }
+
+    private static void run(Path plan, String savepoint, Path out, SavepointFormatType form) throws Exception {
+        int port;
+        try (ServerSocket free = new ServerSocket(0)) { port = free.getLocalPort(); }
+        Configuration c = new Configuration();
+        c.setString("rest.port", String.valueOf(port));
+        if (!savepoint.equals("-")) c.setString("execution.state-recovery.path", savepoint);
+        JobClient j = tables(c).executeSql("EXECUTE PLAN '" + plan.toUri() + "'").getJobClient().get();
+        long last = -1, since = System.nanoTime();
+        while (last <= 0 || System.nanoTime() - since < 1_500_000_000L) {
+            Thread.sleep(100);
+            if (j.getJobStatus().get().isTerminalState()) {
+                j.getJobExecutionResult().get();
+                throw new IllegalStateException("the job ended: " + j.getJobStatus().get());
+            }
+            long now = records(port, j);
+            if (now != last) { last = now; since = System.nanoTime(); }
+        }
+        String made = j.triggerSavepoint(out.toUri().toString(), form).get(60, TimeUnit.SECONDS);
+        Path from = Paths.get(URI.create(made.replaceFirst("^file:/+", "file:/")));
+        try (DirectoryStream<Path> files = Files.newDirectoryStream(from)) {
+            for (Path x : files) Files.move(x, out.resolve(x.getFileName()));
+        }
+        Files.delete(from);
+        j.cancel().get();
+    }
+
+    private static long records(int port, JobClient j) throws Exception {
+        HttpRequest ask = HttpRequest.newBuilder(URI.create("http://127.0.0.1:" + port + "/jobs/" + j.getJobID())).build();
+        Matcher m = RECORDS.matcher(HTTP.send(ask, HttpResponse.BodyHandlers.ofString()).body());
+        long sum = 0;
+        while (m.find()) sum += Long.parseLong(m.group(1));
+        return sum;
+    }
+}

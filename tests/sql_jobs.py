@@ -1,0 +1,101 @@
+"""Jobs of Flink SQL over files: `flink-sql/Sql.java` compiles their plans and runs them; their inputs, drawn here."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+from pathlib import Path
+
+import attrs
+
+PROGRAM = Path(__file__).parent / "interop" / "flink-sql" / "Sql.java"
+OPENED = ("lang", "util", "time", "math", "lang.invoke", "util.concurrent", "text", "net", "io", "nio")
+WORDS = ("ant", "bee", "crocodile", "", "dromedary camel", "eel", "Größe", "日本語テキスト", "😀", "fox")
+DAYS = ("2024-02-29", "1969-12-31", "2001-09-09", "")
+FILES = "'connector'='filesystem','path'='{place}','format'='csv','source.monitor-interval'='1 s','csv.null-literal'=''"
+TABLES = {
+    "orders": "id BIGINT, customer INT, amount DECIMAL(10,2), total DECIMAL(30,4), note STRING, ts TIMESTAMP(3),"
+    " `day` DATE, flag BOOLEAN, price DOUBLE, seen TIMESTAMP(6), proc AS PROCTIME(),"
+    " WATERMARK FOR ts AS ts - INTERVAL '40' DAY",
+    "customers": "id INT, name STRING, city STRING, score DECIMAL(38,10), seen TIMESTAMP(6)",
+}
+QUERIES = sorted(file.stem for file in PROGRAM.parent.glob("*.sql"))
+
+
+def orders(draw, first, count):
+    """Lines of orders; some occur twice."""
+    lines = []
+    for number in range(first, first + count):
+        seen = draw.choice(["", f"2023-03-{number % 28 + 1:02d} 01:02:03.{draw.randrange(10**6):06d}"])
+        total = draw.choice(["", f"{draw.randrange(-(10**26), 10**26)}.{draw.randrange(10**4):04d}"])
+        fields = (
+            number, draw.randrange(1, 15), f"{draw.randrange(10**6)}.{draw.randrange(100):02d}", total,
+            draw.choice(WORDS), f"2024-01-{number % 28 + 1:02d} 12:{number % 60:02d}:07.{number * 7 % 1000:03d}",
+            draw.choice(DAYS), draw.choice(("true", "false", "")), draw.randrange(10**6) / 64, seen,
+        )  # fmt: skip
+        lines += [",".join(map(str, fields))] * draw.choice((1, 1, 1, 2))
+    return lines
+
+
+def customers(draw, first, count):
+    """Lines of customers."""
+    for number in range(first, first + count):
+        score = f"{draw.randrange(-(10**20), 10**20)}.{draw.randrange(10**10):010d}"
+        city = "city" * (number % 4)
+        yield f"{number},{draw.choice(WORDS)}-{number},{city},{score},1999-12-31 23:59:59.{draw.randrange(10**6):06d}"
+
+
+@attrs.frozen
+class SqlJobs:
+    """A folder with inputs, plans and savepoints; each query has a folder of its own in it.
+
+    Attributes:
+        flink: The Flink that runs them.
+        place: The folder.
+    """
+
+    flink: object
+    place: Path
+
+    def write_inputs(self, part):
+        """Write a further file of each table: part 0, 1, …"""
+        draw = random.Random(part)  # noqa: S311 - it draws inputs
+        lines = {"orders": orders(draw, 1 + 60 * part, 60), "customers": customers(draw, 1 + 10 * part, 10)}
+        for table, rows in lines.items():
+            folder = self.place / "input" / table
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"part-{part}.csv").write_text("\n".join([*rows, ""]), encoding="utf-8")
+
+    def script(self, query):
+        """Write the script of a query; give its file."""
+        tables = [
+            f"CREATE TABLE {table} ({of}) WITH ({FILES.format(place=self.place / 'input' / table)});\n"
+            for table, of in TABLES.items()
+        ]
+        text = (PROGRAM.parent / f"{query}.sql").read_text(encoding="utf-8")
+        file = self.of(query) / "script.sql"
+        file.write_text("".join(tables) + text, encoding="utf-8")
+        return file
+
+    def of(self, query):
+        """Give the folder of a query."""
+        folder = self.place / query
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def run(self, *steps):
+        """Run steps of `Sql.java`, one after the other, in one process of Java."""
+        classes = self.place / "classes"
+        jars = os.pathsep.join(map(str, sorted(self.flink.jars.glob("*.jar"))))
+        if not classes.exists():
+            self._java("javac", "-nowarn", "-d", classes, "-cp", jars, PROGRAM)
+        opened = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in OPENED]
+        for _, _, *out in steps:
+            Path(out[-1]).mkdir(exist_ok=True) if len(out) > 1 else None
+        self._java("java", *opened, "-Xmx1500m", "-cp", f"{jars}{os.pathsep}{classes}", "fx.Sql", *sum(steps, ()))
+
+    def _java(self, program, *arguments):
+        command = [self.flink.jdk / program, *map(str, arguments)]
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, cwd=self.place)
+        assert ran.returncode == 0, ran.stdout[-4000:] + ran.stderr[-4000:]
