@@ -326,15 +326,20 @@ class SerializerDescription:
     def repeats(self, old: SerializerDescription) -> bool:
         """Whether this side has only a snapshot, equal to the stored one, so that no serializer has to be asked.
 
-        A stored side that is code is an exception: it may write nulls that the snapshot does not mention.
+        A stored side that is code is an exception: it may write nulls that the snapshot does not mention. So are types
+        with a meaning that no snapshot holds.
         """
-        if self.knows_code or holds_nulls(old.told):
+        if self.knows_code or holds_nulls(old.told) or not _tells_all(old.snapshot):
             return False
         return snapshot_to_bytes(self.snapshot) == snapshot_to_bytes(old.snapshot)
 
     def describe(self) -> str:
         """Return the name of the type for messages."""
         return self.snapshot.describe()
+
+
+def _tells_all(snapshot: TypeSerializerConfigSnapshot[Any]) -> bool:
+    return snapshot.tells_all and all(map(_tells_all, snapshot.children()))
 
 
 @attrs.frozen

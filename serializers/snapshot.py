@@ -77,6 +77,8 @@ class TypeSerializerConfigSnapshot(ABC, Generic[T]):
     version: ClassVar[int] = 1
     kind: ClassVar[str] = "custom"
     """The kind of value in one word; rules across families use it."""
+    tells_all: ClassVar[bool] = True
+    """Whether equal snapshots mean equal values; False where values have a meaning that no snapshot holds."""
 
     _read_version: int | None = None
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
+from ..compatibility import CompatibilityResult, Finding, Flag, Verdict
 from ..containers.arrays import BytesSerializer
 from ..errors import (
     CorruptSavepoint,
@@ -41,7 +42,7 @@ from ..primitives.numeric import (
     ShortSerializer,
 )
 from ..registry import register_snapshot
-from ..serializer import TypeSerializer
+from ..serializer import KEEP_OLD_TYPE, TypeSerializer, incompatible, unrelated
 from ..snapshot import (
     NESTED_MAGIC,
     NESTED_VERSION,
@@ -52,6 +53,7 @@ from ..snapshot import (
     write_versioned_snapshot,
 )
 from ..views import DataOutputView
+from ..ways_out import WayOut
 from .binary_rows import (
     TIMESTAMPS,
     big_endian,
@@ -80,6 +82,8 @@ if TYPE_CHECKING:
     from ..views import DataInputView
 
 _MOST_DIGITS, _MOST_DIGITS_OF_A_SECOND = 38, 9
+_FEWEST_THAT_CAN_SWAP = 2
+_COMPARE_PLANS = WayOut("compare the compiled plans of both queries: COMPILE PLAN of Flink SQL")
 _RUNTIME = "org.apache.flink.table.runtime.typeutils."
 
 
@@ -151,6 +155,19 @@ class RowDataSerializer(TypeSerializer[RowData]):
     def snapshot_configuration(self) -> RowDataSerializerSnapshot:
         return self.stored
 
+    def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[RowData]:
+        if not isinstance(snapshot, RowDataSerializerSnapshot):
+            return unrelated(self, snapshot)
+        if snapshot != self.stored:
+            reason = "Flink refuses rows with other columns, and which column becomes which is not stored"
+            return incompatible(self, snapshot, "SQL-2", reason, KEEP_OLD_TYPE)
+        if len(self.stored.types) < _FEWEST_THAT_CAN_SWAP:
+            return CompatibilityResult.compatible()
+        name = self.describe()
+        reason = "the types are the same, but what each column is computed from is not stored"
+        finding = Finding("$", "SQL-1", Verdict.COMPATIBLE, name, name, reason, (_COMPARE_PLANS,), (Flag.UNVERIFIED,))
+        return CompatibilityResult.compatible(finding)
+
 
 @register_snapshot
 @attrs.define
@@ -164,6 +181,7 @@ class RowDataSerializerSnapshot(TypedSnapshot):
     snapshot_id: ClassVar[str] = f"{_RUNTIME}RowDataSerializer$RowDataSerializerSnapshot"
     kind: ClassVar[str] = "RowData"
     java_class: ClassVar[str] = "org.apache.flink.table.data.RowData"
+    tells_all: ClassVar[bool] = False
 
     nested: tuple[TypeSerializerConfigSnapshot[Any], ...] = ()
 
