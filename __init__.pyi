@@ -81,6 +81,8 @@ from .serializers.rows.values import RowKind as RowKind
 from .serializers.serializer import TypeDeserializer as TypeDeserializer
 from .serializers.serializer import TypeSerializer as TypeSerializer
 from .serializers.snapshot import TypeSerializerConfigSnapshot as TypeSerializerConfigSnapshot
+from .serializers.sql.values import RowData as RowData
+from .serializers.sql.values import TimestampData as TimestampData
 from .serializers.temporal.abilities import AwareDatetime as AwareDatetime
 from .serializers.temporal.abilities import NaiveDatetime as NaiveDatetime
 from .serializers.temporal.values import Instant as Instant

@@ -13,6 +13,7 @@ The structure and the tags are those of the test fixtures, which record the valu
     $localdate, $localtime, $localdatetime   their numeric fields, in order
     $pickle the class that the state declares, and the pickle in hexadecimal; or opened: see `pickled.json_forms`
     $avro   a value in Avro's JSON encoding
+    $sqlrow, $decimal, $timestamp   of Flink SQL: kind and fields; [unscaled digits, scale]; [milliseconds, nanoseconds]
     $opaque text of a value whose type has no form; for a value that only Kryo reads, its bytes in hexadecimal
 
 A list and an array become lists. A TTL value is written without its time stamp. Null is null.

@@ -99,7 +99,7 @@ class Row(Generic[*Columns]):
             f"{name}={value!r}" if name else repr(value) for name, value in zip(named, self._values, strict=True)
         )
         kind = "" if self._kind is RowKind.INSERT else f"._with_kind({self._kind})"
-        return f"Row({values}){kind}"
+        return f"{type(self).__name__}({values}){kind}"
 
     def __getstate__(self) -> tuple[tuple[Any, ...], tuple[str, ...], RowKind]:
         return self._values, self._names, self._kind

@@ -11,6 +11,10 @@ from stateshift.serializers.families import families
 from stateshift.serializers.snapshot import CompositeTypeSerializerSnapshot
 
 FIXED = "it is a namespace, a timer or void, which no migration converts"
+OF_SQL = (
+    "ArrayDataSerializer", "DecimalDataSerializer", "ExternalSerializer", "MapDataSerializer", "NullSerializer",
+    "RawValueDataSerializer", "RowDataSerializer", "StringDataSerializer", "TimestampDataSerializer",
+)  # fmt: skip
 EXCUSED = {
     Ability.REWRITES: {
         "CloudPickleSerializer": "its values are objects of any class",
@@ -25,6 +29,7 @@ EXCUSED = {
         "UnopenedPickleSerializer": "it reads what cannot be opened, and writes nothing",
         "VoidNamespaceSerializer": FIXED,
         "VoidSerializer": FIXED,
+        **dict.fromkeys(OF_SQL, "values of SQL stay in their bytes, or are read one by one"),
     },
     Ability.COLUMNS: {
         "AvroSerializer": "its values are columns of the counterpart",
@@ -44,8 +49,11 @@ EXCUSED = {
         "PickleSnapshot": "it needs a decision to trust",
         "TimerSerializerSnapshot": "timers are declared by their service",
         "TtlSerializerSnapshot": "a descriptor says that a state has TTL",
+        **{f"{name}Snapshot": "a query of SQL declares its state, and no job of Python does" for name in OF_SQL},
     },
     Ability.NULLS: {
+        "ExternalSerializerSnapshot": "a query of SQL declares its state",
+        "RawValueDataSerializerSnapshot": "a query of SQL declares its state",
         "StringArraySerializerSnapshot": "elements of arrays are declared nullable anyway, and strings have no parts",
         "TimerSerializerSnapshot": "timers are not read for nulls",
     },

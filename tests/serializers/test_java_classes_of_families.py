@@ -9,7 +9,9 @@ from stateshift.serializers.snapshot import OWN_PREFIX
 
 EXCUSED = {
     "AvroSerializerSnapshot": "no job can declare it, so no new array has such elements",
+    "ExternalSerializerSnapshot": "the class is that of the snapshot within",
     "GlobalWindowSerializerSnapshot": "it describes namespaces",
+    "NullSerializerSnapshot": "it describes what is not there",
     "TimeWindowSerializerSnapshot": "it describes namespaces",
     "TimerSerializerSnapshot": "timers are no values of a state",
     "TtlAwareSerializerSnapshot": "the class is that of the snapshot within",
