@@ -26,7 +26,17 @@ EXCUSED = {
     "UnopenedPickleSerializer": "it reads what cannot be opened",
     **{
         f"{name}Serializer": "a query of SQL declares its state"
-        for name in "ArrayData DecimalData External MapData Null RawValueData RowData StringData TimestampData".split()
+        for name in (
+            "ArrayData",
+            "DecimalData",
+            "External",
+            "MapData",
+            "Null",
+            "RawValueData",
+            "RowData",
+            "StringData",
+            "TimestampData",
+        )
     },
 }
 
