@@ -31,7 +31,6 @@ from ..errors import (
     ValueNotConvertible,
     shown,
 )
-from ..layout import Fixed, Layout, Prefixed
 from ..primitives.numeric import (
     BooleanSerializer,
     ByteSerializer,
@@ -42,6 +41,7 @@ from ..primitives.numeric import (
     ShortSerializer,
 )
 from ..registry import register_snapshot
+from ..rewrite import Blob, ByteRewrite, Fixed
 from ..serializer import KEEP_OLD_TYPE, TypeSerializer, incompatible, unrelated
 from ..snapshot import (
     NESTED_MAGIC,
@@ -138,8 +138,8 @@ class RowDataSerializer(TypeSerializer[RowData]):
     stored: RowDataSerializerSnapshot
 
     @property
-    def layout(self) -> Layout:
-        return Prefixed()
+    def layout(self) -> ByteRewrite:
+        return Blob()
 
     def serialize(self, value: RowData, target: DataOutputView) -> None:
         stored = value._stored if isinstance(value, RowData) else b""  # noqa: SLF001 - of this package
@@ -239,8 +239,8 @@ class ArrayDataSerializer(TypeSerializer[list[Any]]):
     stored: ArrayDataSerializerSnapshot
 
     @property
-    def layout(self) -> Layout:
-        return Prefixed()
+    def layout(self) -> ByteRewrite:
+        return Blob()
 
     def serialize(self, value: list[Any], target: DataOutputView) -> None:
         _put_sized(encode_array(value, self.stored.types[0]), target)
@@ -296,8 +296,8 @@ class MapDataSerializer(TypeSerializer[dict[Any, Any]]):
     stored: MapDataSerializerSnapshot
 
     @property
-    def layout(self) -> Layout:
-        return Prefixed()
+    def layout(self) -> ByteRewrite:
+        return Blob()
 
     def serialize(self, value: dict[Any, Any], target: DataOutputView) -> None:
         _put_sized(encode_map(value, self.stored.map_type), target)
@@ -368,8 +368,8 @@ class DecimalDataSerializer(TypeSerializer[Decimal]):
         return True
 
     @property
-    def layout(self) -> Layout:
-        return Prefixed() if is_wide_decimal(self.type) else Fixed(8)
+    def layout(self) -> ByteRewrite:
+        return Blob() if is_wide_decimal(self.type) else Fixed(8)
 
     def serialize(self, value: Decimal, target: DataOutputView) -> None:
         unscaled = unscaled_of(value, self.type)
@@ -507,8 +507,8 @@ class StringDataSerializer(TypeSerializer[str]):
         return True
 
     @property
-    def layout(self) -> Layout:
-        return Prefixed()
+    def layout(self) -> ByteRewrite:
+        return Blob()
 
     def serialize(self, value: str, target: DataOutputView) -> None:
         _put_sized(encode_value(value, self.type), target)
@@ -546,8 +546,8 @@ class RawValueDataSerializer(TypeSerializer[Any]):
     inner: TypeSerializer[Any]
 
     @property
-    def layout(self) -> Layout:
-        return Prefixed()
+    def layout(self) -> ByteRewrite:
+        return Blob()
 
     def serialize(self, value: Any, target: DataOutputView) -> None:
         within = DataOutputView()
@@ -608,7 +608,7 @@ class ExternalSerializer(TypeSerializer[Any]):
         return self.inner.is_immutable_type
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> ByteRewrite:
         return self.inner.layout
 
     def serialize(self, value: Any, target: DataOutputView) -> None:
