@@ -5,14 +5,13 @@ Source: format notes 5.1.
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..serializers.snapshot import TypeSerializerConfigSnapshot
 
 _MASK = 0xFFFFFFFF
-ROW_DATA, _ROW_SEED = "RowData", 42
+ROW_DATA = "RowData"
 """The kind of the keys of Flink SQL."""
 SIMPLE_TYPES = frozenset({"byte", "short", "int", "long", "boolean", "char", "string", "float", "double"})
 
@@ -23,9 +22,7 @@ def is_stable(snapshot: TypeSerializerConfigSnapshot[Any]) -> bool:
         return False
     if snapshot.kind in {"tuple", "list"}:
         return all(map(is_stable, snapshot.children()))
-    if snapshot.kind == ROW_DATA:
-        return True
-    return snapshot.describe() in {*SIMPLE_TYPES, "bigint"}
+    return snapshot.kind == ROW_DATA or snapshot.describe() in {*SIMPLE_TYPES, "bigint"}
 
 
 def is_checked(snapshot: TypeSerializerConfigSnapshot[Any]) -> bool:
@@ -42,33 +39,16 @@ def is_checked(snapshot: TypeSerializerConfigSnapshot[Any]) -> bool:
 
 def murmur(hash_code: int) -> int:
     """Return a 32-bit hash spread over 0 to 2^31 - 1, as by Flink's `MathUtils.murmurHash`."""
-    code = _finished(_mixed(0, hash_code), 4)
+    code = hash_code * 0xCC9E2D51 & _MASK
+    code = _rotate(code, 15) * 0x1B873593 & _MASK
+    code = _rotate(code, 13) * 5 + 0xE6546B64 & _MASK
+    code ^= 4
+    code = (code ^ code >> 16) * 0x85EBCA6B & _MASK
+    code = (code ^ code >> 13) * 0xC2B2AE35 & _MASK
+    code ^= code >> 16
     if code < 1 << 31:
         return code
     return (1 << 32) - code if code > 1 << 31 else 0
-
-
-def hash_of_row(data: bytes) -> int:
-    """Return Java's hash of a binary row of Flink SQL, as a signed 32-bit number: murmur3 of its words of 4 bytes."""
-    code = _ROW_SEED
-    for (word,) in struct.iter_unpack("<I", data):
-        code = _mixed(code, word)
-    code = _finished(code, len(data))
-    return code - (code >> 31 << 32)
-
-
-def _mixed(code: int, word: int) -> int:
-    """Return a murmur3 hash after one more word of 32 bits."""
-    word = _rotate(word * 0xCC9E2D51 & _MASK, 15) * 0x1B873593 & _MASK
-    return _rotate(code ^ word, 13) * 5 + 0xE6546B64 & _MASK
-
-
-def _finished(code: int, size: int) -> int:
-    """Return a murmur3 hash after its last word, of so many bytes."""
-    code ^= size
-    code = (code ^ code >> 16) * 0x85EBCA6B & _MASK
-    code = (code ^ code >> 13) * 0xC2B2AE35 & _MASK
-    return code ^ code >> 16
 
 
 def _rotate(code: int, bits: int) -> int:
