@@ -84,13 +84,14 @@ VALUES = {
     "stateshift.serializers.record_values": ("Record",),
     "stateshift.serializers.row_values": ("Row", "RowKind"),
     "stateshift.serializers.sql_temporal_values": ("JavaDate", "SqlDate", "SqlTime", "SqlTimestamp"),
+    "stateshift.serializers.sql.values": ("RowData", "TimestampData"),
     "stateshift.serializers.symbols": ("Symbol",),
     "stateshift.serializers.temporal_values": ("Instant", "LocalDate", "LocalDateTime", "LocalTime"),
     "stateshift.serializers.timers": ("Timer",),
     "stateshift.serializers.ttl": ("TtlValue",),
     "stateshift.serializers.windows": ("GlobalWindow", "TimeWindow", "VoidNamespace"),
 }
-"""The modules of the value classes in version 0.1, whose snapshots and pickles name them. It never changes."""
+"""The modules of the value classes in version 0.1, whose snapshots and pickles name them. No line ever changes."""
 
 _KNOWN_AS = {(FACE, name): f"{module}.{name}" for module, names in VALUES.items() for name in names}
 _LASTING = {(module, name): (FACE, name) for module, names in VALUES.items() for name in names}

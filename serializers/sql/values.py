@@ -55,6 +55,7 @@ class TimestampData:
         return found
 
 
+@lasting
 class RowData(Row[*tuple[Any, ...]]):
     """A row of Flink SQL: a `Row` whose stored bytes may differ from those that Flink's serializer of rows writes.
 

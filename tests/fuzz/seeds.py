@@ -7,6 +7,7 @@ import datetime as dt
 import decimal
 import enum
 import itertools
+import json
 import pickle
 import random
 import uuid
@@ -233,6 +234,8 @@ def snapshots() -> tuple[bytes, ...]:
     """Every snapshot that Flink wrote, every registered class, and seeded compositions of them."""
     found = {data: None for state in _read_states() for data in map(snapshot_to_bytes, state[:2])}
     found |= dict.fromkeys(snapshot_to_bytes(serializer_for(hint).snapshot_configuration()) for hint in HINTS)
+    of_sql = json.loads((FIXTURES / "flink-sql-types.json").read_text(encoding="utf-8"))
+    found |= dict.fromkeys(bytes.fromhex(one["snapshot"]) for one in of_sql)
     rng = random.Random(4)  # noqa: S311 - the same each time
     samples = [cls() for _, cls in sorted(registry._snapshots.items())]
     simple = [sample for sample in samples if _is_read_again(sample)]

@@ -16,7 +16,7 @@ import attrs
 import cloudpickle
 import pytest
 from docs.api_page import PLACES
-from stored_data.values import ALONE
+from stored_data.values import ALONE, LATER
 
 import stateshift
 from stateshift import PickledValue, PickleSerializer, Row, UntrustedCode
@@ -139,31 +139,34 @@ class TestGuardedPickles:
             value.load()
 
 
-@pytest.mark.parametrize("name", ALONE)
+EACH = ALONE | LATER
+
+
+@pytest.mark.parametrize("name", EACH)
 class TestValues:
     def test_a_pickle_names_nothing_but_the_face(self, name):
         for protocol in (2, 5):
-            data = pickle.dumps(ALONE[name], protocol)
+            data = pickle.dumps(EACH[name], protocol)
             texts = [text for _, text, _ in pickletools.genops(data) if isinstance(text, str)]
             named = {text.split()[0] for text in texts if text.startswith("stateshift")}
 
             assert {"stateshift"} == named
-            assert ALONE[name] == pickle.loads(data)
+            assert EACH[name] == pickle.loads(data)
 
     def test_it_is_copied_and_taken_by_reference(self, name):
-        value = ALONE[name]
+        value = EACH[name]
 
         assert value == copy.copy(value) == copy.deepcopy(value) == pickle.loads(cloudpickle.dumps(value))
         assert type(value) is pickle.loads(cloudpickle.dumps(type(value)))
 
     def test_its_hints_are_found(self, name):
-        cls = type(ALONE[name])
+        cls = type(EACH[name])
         hints = typing.get_type_hints(cls)
 
         assert set(inspect.get_annotations(cls)) <= set(hints)
 
     def test_snapshots_and_trust_know_it_by_its_first_name(self, name):
-        cls = type(ALONE[name])
+        cls = type(EACH[name])
         (module,) = (module for module, names in VALUES.items() if cls.__name__ in names)
 
         assert qualified_name(cls) == f"{module}.{cls.__name__}"
@@ -174,7 +177,7 @@ def test_all_public_values_are_tried_and_last():
     named = [getattr(stateshift, name) for name in PLACES["Values"][1].split()]
     classes = {thing for thing in named if isinstance(thing, type)}
 
-    assert classes == {type(value) for value in ALONE.values()}
+    assert classes == {type(value) for value in EACH.values()}
     assert {"stateshift"} == {cls.__module__ for cls in classes}
 
 
