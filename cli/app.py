@@ -34,6 +34,7 @@ _COMMANDS = {
     "stamp": "history",
     "quarantine": "quarantine",
     "savepoint": "savepoint",
+    "ttl": "ttl",
     "rewind": "state_directory",
     "gc": "state_directory",
     "clean": "clean",

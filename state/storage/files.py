@@ -494,6 +494,16 @@ def check_range(offset: int, size: int, end: int, name: str) -> None:
         )
 
 
+def folder_and_name(place: str) -> tuple[Folder, str]:
+    """Return the folder and the name of a file at a local path or URI; nothing is opened yet."""
+    if not is_uri(place):
+        path = Path(place).absolute()
+        return Folder(str(path.parent)), path.name
+    base, options = parted(place)
+    parent, _, name = base.rpartition("/")
+    return Folder.at(parent + options), name
+
+
 def read_file(place: str, *, most_bytes: int) -> bytes:
     """Return the whole content of a file at a local path or URI.
 
@@ -501,13 +511,7 @@ def read_file(place: str, *, most_bytes: int) -> bytes:
         SavepointNotFound: The file does not exist.
         CorruptFile: The file has more than `most_bytes`.
     """
-    if not is_uri(place):
-        path = Path(place).absolute()
-        folder, name = Folder(str(path.parent)), path.name
-    else:
-        base, options = parted(place)
-        parent, _, name = base.rpartition("/")
-        folder = Folder.at(parent + options)
+    folder, name = folder_and_name(place)
     if not folder.exists(name):
         raise SavepointNotFound(f"there is no file {name}", advice="check its name", file=place)
     with folder.open_range(name) as reader:

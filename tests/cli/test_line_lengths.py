@@ -68,6 +68,8 @@ quarantine v3
 savepoint sp taken
 rewind sp before --checkpoint before-checkpoint --to-batch 3
 gc sp --dry-run
+ttl PLAN
+ttl set PLAN 7:0=3s 7:1=9s -o plan.json
 clean DEEP
 warm-up --no-such-option
 rules REC-2 REC-4 lossy SPK-2
@@ -85,7 +87,7 @@ def workplace(example_jobs, savepoint_of):
 
 
 def commands(root):
-    places = {"SPARK": f"spark:{root / 'tests' / 'fixtures' / 'spark-4.3'}", "DEEP": DEEP, "MESSAGE": f"'{MESSAGE}'"}
+    places = {"SPARK": f"spark:{root / 'tests' / 'fixtures' / 'spark-4.3'}", "DEEP": DEEP, "PLAN": str(root / "tests/fixtures/flink-sql-2.3/join/plan.json"), "MESSAGE": f"'{MESSAGE}'"}
     for line in PRINTED.strip().splitlines():
         yield shlex.split(re.sub("|".join(places), lambda found: places[found[0]], line))
 

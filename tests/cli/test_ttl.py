@@ -1,84 +1,95 @@
-"""TTL turned on and off at the command line: what a check, a dry run and a run say."""
+"""`stateshift ttl`: shows what a compiled plan says, and changes these bytes alone."""
 
-from __future__ import annotations
+import difflib
+import shutil
 
 import pytest
 
-from stateshift import Job, ListStateDescriptor, Operator, Savepoint, SavepointWriter, TtlValue, ValueStateDescriptor
-
-JOBS = """
-from datetime import timedelta
-from stateshift import Job, ListStateDescriptor, Operator, ValueStateDescriptor
-
-def job(**ttl):
-    states = [ValueStateDescriptor("count", int, **ttl), ListStateDescriptor("pages", str, **ttl)]
-    return Job([Operator("visits", key=int, states=states)])
-
-on, off, told = job(time_to_live=True), job(), job(former_time_to_live=timedelta(days=1))
-"""
-AT = ("--reference-time", "2026-06-15T02:00:00+02:00")
-NOW, DAY = 1_781_481_600_000, 86_400_000
-
 
 @pytest.fixture
-def stamped(job_folder):
-    (job_folder / "ttl_jobs.py").write_text(JOBS)
-    states = [
-        ValueStateDescriptor("count", int, time_to_live=True),
-        ListStateDescriptor("pages", str, time_to_live=True),
+def plan(root, tmp_path):
+    place = tmp_path / "plan.json"
+    shutil.copy(root / "tests/fixtures/flink-sql-2.3/join/plan.json", place)
+    return place
+
+
+def test_each_state_is_shown_with_its_time(run, plan):
+    ran = run("ttl", plan)
+
+    assert 0 == ran.status
+    assert ["operator  state       time to live", "7_join    leftState   never", "7_join    rightState  never"] == [
+        line.strip() for line in ran.stdout.splitlines()[2:]
     ]
-    with SavepointWriter(job_folder / "stamped", Job([Operator("visits", key=int, states=states)])) as writer:
-        for key, stamp in ((1, NOW), (2, NOW - DAY)):
-            writer.put("visits", "count", key, TtlValue(stamp, key))
-            writer.put("visits", "pages", key, [TtlValue(stamp, "/"), TtlValue(NOW - DAY, "/help")])
-    return job_folder / "stamped"
 
 
-def test_a_check_reports_that_the_length_is_not_stored_and_how_to_declare_it_state_5(run, stamped):
-    without, told = (run("check", stamped, "--job", f"ttl_jobs:{job}") for job in ("off", "told"))
+def test_as_data(run, plan):
+    data = run("ttl", plan, "--json").data
 
-    assert (4, 4) == (without.status, told.status)
-    assert "so none counts as expired  [STATE-5] unverified" in without.stdout
-    assert "former_time_to_live=timedelta(…) of the descriptor" in without.stdout
-    assert "what has expired, 1 day after its last access, is left out and counted  [STATE-5]" in told.stdout
+    assert (["7_join"], [], []) == ([one["operator"] for one in data["operators"]], data["set"], data["notes"])
+    assert [0, 0] == [one["ttl_ms"] for one in data["operators"][0]["states"]]
 
 
-def test_a_dry_run_shows_the_reference_time_and_what_becomes_of_stamps_state_5(run, stamped, tmp_path):
-    ran = run("migrate", stamped, tmp_path / "new", "--job", "ttl_jobs:told", *AT, "--dry-run")
+def test_each_side_gets_a_time_of_its_own(run, plan):
+    before = plan.read_text()
+    ran = run("ttl", "set", plan, "7:0=3 s", "7:rightState=9000", "-o", plan.with_name("new.json"))
 
-    assert (0, "") == (ran.status, ran.stderr)
-    assert "reference time: 2026-06-15T00:00:00.000Z\n" in ran.stdout
-    assert 2 == ran.stdout.count("    values that expired after 1 day are dropped\n")
+    new = plan.with_name("new.json").read_text()
+    added = [line[1:].strip() for line in difflib.ndiff(before.splitlines(), new.splitlines()) if line[:1] == "+"]
+    assert (0, before) == (ran.status, plan.read_text())
+    assert ['"ttl" : "3 s",', '"ttl" : "9 s",'] == added
+    assert "  7_join rightState: never -> 9 s: a number without a unit is milliseconds\n" in ran.stdout
+    assert "what is stored keeps its time until the query writes it again" in ran.stdout
 
 
-def test_a_run_counts_what_had_expired_and_another_one_stamps_what_is_left_state_4_and_5(run, stamped, tmp_path):
-    off = run("migrate", stamped, tmp_path / "off", "--job", "ttl_jobs:told", *AT)
-    on = run("migrate", tmp_path / "off", tmp_path / "on", "--job", "ttl_jobs:on", *AT, "--json")
+def test_in_place(run, plan):
+    ran = run("ttl", "set", plan, "7:0=1d", "--in-place", "--json")
 
-    assert (0, 0) == (off.status, on.status), off.stderr + on.stderr
-    assert "  visits    count  value  converted     2        1        1\n" in off.stdout
-    assert "  3 list elements had expired, including those of lists that were dropped entirely\n" in off.stdout
-    assert "  reference time 2026-06-15T00:00:00.000Z, for new time stamps and for expiry\n" in off.stdout
-    assert "2026-06-15T00:00:00.000Z" == on.data["plan"]["reference_time"]
-    assert [0, 0] == [state["dropped"] + state["dropped_elements"] for state in on.data["states"]]
-    operator = Savepoint.open(tmp_path / "on").operator("visits")
-    left = {
-        name: {entry.key: entry.value for entry in operator.state(name).read_entries()} for name in ("count", "pages")
-    }
-    assert {"count": {1: TtlValue(NOW, 1)}, "pages": {1: [TtlValue(NOW, "/")]}} == left
+    assert {"operator": "7_join", "state": "leftState", "was": "0 ms", "ttl": "1 d", "ttl_ms": 86_400_000} == ran.data[
+        "set"
+    ][0]
+    assert '"ttl" : "1 d"' in plan.read_text()
+    assert [plan] == list(plan.parent.iterdir())
+
+
+def test_a_file_that_is_there_stays(run, plan):
+    target = plan.with_name("there.json")
+    target.write_text("mine")
+    ran = run("ttl", "set", plan, "7:0=1d", "-o", target)
+
+    assert (2, "mine") == (ran.status, target.read_text())
+    assert "exists" in ran.stderr
 
 
 @pytest.mark.parametrize(
-    ("text", "problem"),
+    "words",
     [
-        ("2026-06-15T00:00:00", "has no time zone"),
-        ("yesterday", "'yesterday' is not a valid time"),
-        ("", "'' is not a valid time"),
+        [],
+        ["set", "PLAN"],
+        ["set", "PLAN", "7:0=1d"],
+        ["set", "PLAN", "7:0=1d", "-o", "x.json", "--in-place"],
+        ["PLAN", "7:0=1d"],
+        ["PLAN", "--in-place"],
+        ["PLAN", "-o", "x.json"],
     ],
 )
-def test_an_invalid_reference_time_is_wrong_usage(run, stamped, tmp_path, text, problem):
-    ran = run("migrate", stamped, tmp_path / "new", "--job", "ttl_jobs:told", "--reference-time", text)
+def test_wrong_usage(run, plan, words):
+    before = plan.read_text()
 
-    assert 2 == ran.status
-    assert problem in ran.stderr
-    assert "2026-01-31T12:00:00Z" in ran.stderr
+    assert 2 == run("ttl", *(plan if word == "PLAN" else word for word in words)).status
+    assert (before, [plan]) == (plan.read_text(), list(plan.parent.iterdir()))
+
+
+def test_what_is_not_clear_is_asked_and_nothing_is_written(run, plan):
+    before = plan.read_text()
+    ran = run("ttl", "set", plan, "7=1d", "--in-place")
+
+    assert (2, before) == (ran.status, plan.read_text())
+    assert "name one of 7:0 (leftState), 7:1 (rightState)" in ran.stderr
+
+
+def test_a_damaged_plan_is_input_that_cannot_be_read(run, plan):
+    plan.write_text(plan.read_text()[:3000])
+    ran = run("ttl", plan)
+
+    assert 3 == ran.status
+    assert "the file is no compiled plan of Flink: line 9" in ran.stderr
