@@ -67,6 +67,14 @@ class SqlJobs:
             folder.mkdir(parents=True, exist_ok=True)
             (folder / f"part-{part}.csv").write_text("\n".join([*rows, ""]), encoding="utf-8")
 
+    def append(self, table, name, *rows):
+        """Write a further file of a table: rows of fields."""
+        folder = self.place / "input" / table
+        folder.mkdir(parents=True, exist_ok=True)
+        hidden = folder / f".{name}"  # Flink's source does not see it
+        hidden.write_text("".join(",".join(map(str, row)) + "\n" for row in rows), encoding="utf-8")
+        hidden.rename(folder / name)
+
     def script(self, query):
         """Write the script of a query; give its file."""
         tables = [
@@ -75,6 +83,7 @@ class SqlJobs:
         ]
         text = (PROGRAM.parent / f"{query}.sql").read_text(encoding="utf-8")
         file = self.of(query) / "script.sql"
+        text = text.replace("@SINK@", str(self.of(query) / "results"))
         file.write_text("".join(tables) + text, encoding="utf-8")
         return file
 
@@ -86,16 +95,23 @@ class SqlJobs:
 
     def run(self, *steps):
         """Run steps of `Sql.java`, one after the other, in one process of Java."""
+        for _, _, *out in steps:
+            Path(out[-1]).mkdir(exist_ok=True) if len(out) > 1 else None
+        self._java(self._command(*steps))
+
+    def started(self, *steps):
+        """Start steps of `Sql.java`; give the process, whose output is text."""
+        return subprocess.Popen(self._command(*steps), stdout=subprocess.PIPE, text=True, cwd=self.place)
+
+    def _command(self, *steps):
         classes = self.place / "classes"
         jars = os.pathsep.join(map(str, sorted(self.flink.jars.glob("*.jar"))))
         if not classes.exists():
-            self._java("javac", "-nowarn", "-d", classes, "-cp", jars, PROGRAM)
+            self._java([self.flink.jdk / "javac", "-nowarn", "-d", classes, "-cp", jars, PROGRAM])
         opened = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in OPENED]
-        for _, _, *out in steps:
-            Path(out[-1]).mkdir(exist_ok=True) if len(out) > 1 else None
-        self._java("java", *opened, "-Xmx1500m", "-cp", f"{jars}{os.pathsep}{classes}", "fx.Sql", *sum(steps, ()))
+        program = [self.flink.jdk / "java", *opened, "-Xmx1500m", "-cp", f"{jars}{os.pathsep}{classes}", "fx.Sql"]
+        return [*program, *(str(word) for step in steps for word in step)]
 
-    def _java(self, program, *arguments):
-        command = [self.flink.jdk / program, *map(str, arguments)]
+    def _java(self, command):
         ran = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, cwd=self.place)
         assert ran.returncode == 0, ran.stdout[-4000:] + ran.stderr[-4000:]

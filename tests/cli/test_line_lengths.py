@@ -87,7 +87,12 @@ def workplace(example_jobs, savepoint_of):
 
 
 def commands(root):
-    places = {"SPARK": f"spark:{root / 'tests' / 'fixtures' / 'spark-4.3'}", "DEEP": DEEP, "PLAN": str(root / "tests/fixtures/flink-sql-2.3/join/plan.json"), "MESSAGE": f"'{MESSAGE}'"}
+    places = {
+        "SPARK": f"spark:{root / 'tests' / 'fixtures' / 'spark-4.3'}",
+        "DEEP": DEEP,
+        "PLAN": str(root / "tests/fixtures/flink-sql-2.3/join/plan.json"),
+        "MESSAGE": f"'{MESSAGE}'",
+    }
     for line in PRINTED.strip().splitlines():
         yield shlex.split(re.sub("|".join(places), lambda found: places[found[0]], line))
 

@@ -26,6 +26,7 @@ import java.util.regex.*;
  * compile SCRIPT PLAN          the last statement of a script, whose statements end with ";\n", as a plan
  * run PLAN SAVEPOINT|- OUT     the plan, from a savepoint, until its input is read; then a canonical savepoint into OUT
  * native PLAN SAVEPOINT|- OUT  the same with a native savepoint
+ * live PLAN SECONDS            the plan for so long from when it runs, which is printed; results are written each second
  * </pre>
  */
 public final class Sql {
@@ -36,6 +37,9 @@ public final class Sql {
         for (int i = 0; i < a.length; ) {
             if (a[i].equals("compile")) {
                 compile(Paths.get(a[i + 1]), Paths.get(a[i + 2]));
+                i += 3;
+            } else if (a[i].equals("live")) {
+                live(Paths.get(a[i + 1]), Integer.parseInt(a[i + 2]));
                 i += 3;
             } else {
                 SavepointFormatType form = a[i].equals("native") ? SavepointFormatType.NATIVE : SavepointFormatType.CANONICAL;
@@ -65,6 +69,17 @@ public final class Sql {
         for (String s : statements.subList(0, statements.size() - 1)) t.executeSql(s);
         Files.deleteIfExists(plan);
         t.executeSql("COMPILE PLAN '" + plan.toUri() + "' FOR " + statements.get(statements.size() - 1));
+    }
+
+    private static void live(Path plan, int seconds) throws Exception {
+        Configuration c = new Configuration();
+        c.setString("execution.checkpointing.interval", "1 s");
+        JobClient j = tables(c).executeSql("EXECUTE PLAN '" + plan.toUri() + "'").getJobClient().get();
+        while (j.getJobStatus().get() != JobStatus.RUNNING) Thread.sleep(50);
+        System.out.println("running");
+        Thread.sleep(1000L * seconds);
+        if (j.getJobStatus().get().isTerminalState()) throw new IllegalStateException("the job ended: " + j.getJobStatus().get());
+        j.cancel().get();
     }
 
     private static void run(Path plan, String savepoint, Path out, SavepointFormatType form) throws Exception {
