@@ -388,8 +388,9 @@ def _changed_variable(draw, one, key):
     if what == 1:
         return draw(_variables(one.name, key))
     if what == 2:
-        renamed = ((f"other{path[len(one.name) :]}", of) for path, of in parts)
-        return attrs.evolve(kept, name="other", parts=(("key", key), *renamed))
+        name = f"new_{one.name}"  # two may be renamed
+        renamed = ((f"{name}{path[len(one.name) :]}", of) for path, of in parts)
+        return attrs.evolve(kept, name=name, parts=(("key", key), *renamed))
     return kept
 
 

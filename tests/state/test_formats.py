@@ -33,7 +33,7 @@ NOTES = {"AvroSerializer": "named and kept; values not read"}
 
 
 def column_of(folder):
-    name, version = folder.parent.name, folder.parents[1].name.removeprefix("flink-")
+    name, version = folder.parent.name, folder.parents[1].name.removeprefix("flink-").removeprefix("sql-")
     return version + " heap native" * ("-native-" in name) + " snappy" * ("snappy" in name)
 
 
