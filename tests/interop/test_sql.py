@@ -9,6 +9,9 @@ from stateshift import MigrationOptions, Savepoint
 from stateshift.state.savepoint.json_encoding import tagged_operator
 from stateshift.state.testing import migrate_in_process
 
+BY_ORDER = {"deduplicate", "rank"}
+"""What they store depends on the order in which the files are read: kinds of rows, and rows beyond the first three."""
+
 
 @pytest.fixture(scope="module")
 def ran(flink, tmp_path_factory):
@@ -26,8 +29,10 @@ def ran(flink, tmp_path_factory):
     jobs.write_inputs(1)
     gone_on = []
     for query, plan in plans.items():
-        gone_on.append(("run", plan, jobs.of(query) / "ours", jobs.of(query) / "further"))
-        gone_on.append(("run", plan, "-", jobs.of(query) / "whole"))
+        gone_on.append(("run", plan, jobs.of(query) / "ours", jobs.of(query) / "from-ours"))
+        gone_on.append(("run", plan, jobs.of(query) / "native", jobs.of(query) / "from-its-own"))
+        if query not in BY_ORDER:
+            gone_on.append(("run", plan, "-", jobs.of(query) / "whole"))
     jobs.run(*gone_on)
     return jobs
 
@@ -43,11 +48,16 @@ def contents(place):
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_flink_goes_on_from_ours_as_if_it_had_read_everything(ran, query):
-    whole = contents(ran.of(query) / "whole")
+def test_flink_goes_on_from_ours_as_from_its_own(ran, query):
+    further = contents(ran.of(query) / "from-ours")
 
-    assert any(state["entries"] for told in whole.values() for state in told.get("keyed", {}).values())
-    assert whole == contents(ran.of(query) / "further")
+    assert any(state["entries"] for told in further.values() for state in told.get("keyed", {}).values())
+    assert contents(ran.of(query) / "from-its-own") == further
+
+
+@pytest.mark.parametrize("query", sorted(set(QUERIES) - BY_ORDER))
+def test_flink_goes_on_from_ours_as_if_it_had_read_everything(ran, query):
+    assert contents(ran.of(query) / "whole") == contents(ran.of(query) / "from-ours")
 
 
 @pytest.mark.parametrize("query", QUERIES)

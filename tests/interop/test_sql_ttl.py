@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from sql_jobs import SqlJobs
 
 from stateshift.cli import main
@@ -33,9 +34,8 @@ def test_each_side_of_a_join_expires_when_it_should(flink, tmp_path):
         jobs.append(table, "nothing.csv")
     jobs.run(("compile", jobs.script(query), plan))
     (node,) = (one.id for one in read_plan(plan.read_bytes(), "").nodes.values() if one.kind == "join")
-    status = main.main(
-        ["ttl", "set", str(plan), f"{node}:0=3000ms", f"{node}:1=9000ms", "-o", str(changed)], standalone_mode=False
-    )
+    with pytest.raises(SystemExit) as set_:
+        main(["ttl", "set", str(plan), f"{node}:0=3000ms", f"{node}:1=9000ms", "-o", str(changed)])
 
     with jobs.started(("live", changed, SECONDS)) as job:
         while job.stdout.readline() not in {"running\n", ""}:
@@ -57,5 +57,5 @@ def test_each_side_of_a_join_expires_when_it_should(flink, tmp_path):
         jobs.append("orders", "3.csv", order(3, 2))  # the customer 2 is gone
         job.communicate(timeout=120)
 
-    assert (0, 0) == (status, job.returncode)
+    assert (0, 0) == (set_.value.code, job.returncode)
     assert [(2, 2), (4, 4)] == results(jobs.of(query) / "results")
