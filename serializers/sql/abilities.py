@@ -91,8 +91,8 @@ def _inner(snapshot: RawValueDataSerializerSnapshot | ExternalSerializerSnapshot
 
 JSON_FORMS: JsonFormTable = {
     RowDataSerializerSnapshot: lambda snapshot: _row(snapshot.types),
-    ArrayDataSerializerSnapshot: lambda snapshot: _items(snapshot.array_type),
-    MapDataSerializerSnapshot: lambda snapshot: _map(snapshot.map_type),
+    ArrayDataSerializerSnapshot: lambda snapshot: _items(snapshot.type),
+    MapDataSerializerSnapshot: lambda snapshot: _map(snapshot.type),
     DecimalDataSerializerSnapshot: lambda snapshot: _decimal(snapshot.restore_serializer().type),
     TimestampDataSerializerSnapshot: _timestamp,
     StringDataSerializerSnapshot: as_is,

@@ -199,14 +199,9 @@ def _bytes(found: _Bytes, _: LogicalType) -> bytes:
     return found.taken()
 
 
-def decode_array(data: bytes, element: LogicalType) -> list[Any]:
-    """Return the items of an array; raises `CorruptSavepoint` where the bytes are none."""
-    return _items(_Bytes(data, 0, len(data)), element)
-
-
-def decode_map(data: bytes, of: LogicalType) -> dict[Any, Any]:
-    """Return the pairs of a map; raises `CorruptSavepoint` where the bytes are none."""
-    return _map(_Bytes(data, 0, len(data)), of)
+def decode_value(data: bytes, of: LogicalType) -> Any:
+    """Return the value of bytes, of a type of `encode_value`; raises `CorruptSavepoint` where they are none."""
+    return _READERS[of.root](_Bytes(data, 0, len(data)), of)
 
 
 def _items(found: _Bytes, element: LogicalType) -> list[Any]:
@@ -284,7 +279,7 @@ def encode_row(value: Any, types: Sequence[LogicalType]) -> bytes:
     return bytes(writer.data)
 
 
-def encode_array(value: Any, element: LogicalType) -> bytes:
+def _encode_array(value: Any, element: LogicalType) -> bytes:
     """Return the bytes of an array; raises `ValueNotConvertible` where the value is none."""
     if not isinstance(value, list | tuple):
         raise ValueNotConvertible(f"{shown(value)} is not a list")
@@ -295,12 +290,12 @@ def encode_array(value: Any, element: LogicalType) -> bytes:
     return bytes(writer.data)
 
 
-def encode_map(value: Any, of: LogicalType) -> bytes:
+def _encode_map(value: Any, of: LogicalType) -> bytes:
     """Return the bytes of a map; raises `ValueNotConvertible` where the value is none."""
     if not isinstance(value, dict):
         raise ValueNotConvertible(f"{shown(value)} is not a dict")
     key, item = map_types(of)
-    keys, items = encode_array(list(value), key), encode_array(list(value.values()), item)
+    keys, items = _encode_array(list(value), key), _encode_array(list(value.values()), item)
     return _I32.pack(len(keys)) + keys + items
 
 
@@ -437,6 +432,6 @@ def _row_bytes(value: Any, of: LogicalType) -> bytes:
 _IN_SLOTS = frozenset({"CHAR", "VARCHAR", "BINARY", "VARBINARY"})
 _WRITERS: dict[str, Callable[[Any, LogicalType], bytes]] = {
     "CHAR": _text_bytes, "VARCHAR": _text_bytes, "BINARY": _plain_bytes, "VARBINARY": _plain_bytes,
-    "RAW": _plain_bytes, "ARRAY": lambda value, of: encode_array(value, of.types[0]),
-    "MAP": encode_map, "MULTISET": encode_map, "ROW": _row_bytes, "STRUCTURED_TYPE": _row_bytes,
+    "RAW": _plain_bytes, "ARRAY": lambda value, of: _encode_array(value, of.types[0]),
+    "MAP": _encode_map, "MULTISET": _encode_map, "ROW": _row_bytes, "STRUCTURED_TYPE": _row_bytes,
 }  # fmt: skip

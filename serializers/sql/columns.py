@@ -178,8 +178,8 @@ def _inner(codecs: Codecs, serializer: RawValueDataSerializer | ExternalSerializ
 
 COLUMNS: ColumnTable = {
     RowDataSerializer: _row,
-    ArrayDataSerializer: lambda codecs, one: _of_type(codecs, one, one.stored.array_type),
-    MapDataSerializer: lambda codecs, one: _of_type(codecs, one, one.stored.map_type),
+    ArrayDataSerializer: lambda codecs, one: _of_type(codecs, one, one.stored.type),
+    MapDataSerializer: lambda codecs, one: _of_type(codecs, one, one.stored.type),
     DecimalDataSerializer: lambda codecs, one: _of_type(codecs, one, one.type),
     TimestampDataSerializer: lambda codecs, one: _of_type(codecs, one, one.type),
     StringDataSerializer: lambda codecs, one: _of_type(codecs, one, one.type),

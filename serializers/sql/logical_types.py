@@ -215,7 +215,7 @@ def write_logical_type(of: LogicalType, target: DataOutputView) -> None:
     """Write a type in Java serialization, as Flink does.
 
     Raises:
-        UnsupportedFormat: It, or a type within it, is one that this release does not write anew.
+        UnsupportedFormat: This release cannot write the type, or a type within it, anew.
     """
     write_java_object(_Java().of_type(of), target)
 

@@ -17,7 +17,7 @@ bytes that were read. Source: native snapshot notes, 6 and 7.
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import attrs
 
@@ -58,11 +58,8 @@ from .binary_rows import (
     TIMESTAMPS,
     big_endian,
     decimal_of,
-    decode_array,
-    decode_map,
     decode_row,
-    encode_array,
-    encode_map,
+    decode_value,
     encode_row,
     encode_value,
     is_fine_timestamp,
@@ -229,121 +226,96 @@ class RowDataSerializerSnapshot(TypedSnapshot):
 
 
 @attrs.frozen
-class ArrayDataSerializer(TypeSerializer[list[Any]]):
-    """Arrays of Flink SQL.
+class _CollectionSerializer(TypeSerializer[Any]):
+    """Base of the serializers of arrays and maps, which stand behind their size.
 
     Attributes:
         stored: The snapshot.
     """
 
-    stored: ArrayDataSerializerSnapshot
+    stored: _CollectionSnapshot
 
     @property
     def layout(self) -> ByteRewrite:
         return Blob()
 
-    def serialize(self, value: list[Any], target: DataOutputView) -> None:
-        _put_sized(encode_array(value, self.stored.types[0]), target)
+    def serialize(self, value: Any, target: DataOutputView) -> None:
+        _put_sized(encode_value(value, self.stored.type), target)
 
-    def deserialize(self, source: DataInputView) -> list[Any]:
-        return decode_array(_sized(source, "an array"), self.stored.types[0])
+    def deserialize(self, source: DataInputView) -> Any:
+        return decode_value(_sized(source, "an array or a map"), self.stored.type)
 
-    def snapshot_configuration(self) -> ArrayDataSerializerSnapshot:
+    def snapshot_configuration(self) -> _CollectionSnapshot:
         return self.stored
+
+
+class ArrayDataSerializer(_CollectionSerializer):
+    """Arrays of Flink SQL."""
+
+
+class MapDataSerializer(_CollectionSerializer):
+    """Maps of Flink SQL."""
+
+
+@attrs.define
+class _CollectionSnapshot(TypedSnapshot):
+    """Base of the snapshots of arrays and maps: the types of their parts, then the serializers of these."""
+
+    serializer: ClassVar[type[_CollectionSerializer]]
+    root: ClassVar[str]
+    parts: ClassVar[tuple[str, ...]]
+
+    @property
+    def type(self) -> LogicalType:
+        """The type of the values."""
+        fields = (LogicalField(name, of) for name, of in zip(self.parts, self.types, strict=True))
+        return LogicalType(self.root, fields=tuple(fields))
+
+    @classmethod
+    def of(cls, *types: LogicalType) -> Self:
+        """Return the snapshot for parts of these types, as Flink would write it; raises `UnsupportedFormat`."""
+        target = DataOutputView()
+        for write in (write_logical_type, write_serializer_of):
+            for one in types:
+                write(one, target)
+        return cls(types, target.getvalue())
+
+    def read(self, source: DataInputView) -> None:
+        start = source.position
+        self.types = tuple(read_logical_type(source) for _ in self.parts)
+        for _ in self.parts:
+            read_java_object(source)
+        self.written = source.span(start)
+
+    def restore_serializer(self) -> _CollectionSerializer:
+        self.require_types(len(self.parts))
+        return self.serializer(self)
 
 
 @register_snapshot
 @attrs.define
-class ArrayDataSerializerSnapshot(TypedSnapshot):
-    """Snapshot of `ArrayDataSerializer`: the type of the elements."""
+class ArrayDataSerializerSnapshot(_CollectionSnapshot):
+    """Snapshot of `ArrayDataSerializer`."""
 
     snapshot_id: ClassVar[str] = f"{_RUNTIME}ArrayDataSerializer$ArrayDataSerializerSnapshot"
     kind: ClassVar[str] = "ArrayData"
     java_class: ClassVar[str] = "org.apache.flink.table.data.ArrayData"
-
-    @property
-    def array_type(self) -> LogicalType:
-        """The type of the arrays."""
-        return LogicalType("ARRAY", fields=tuple(LogicalField("elementType", of) for of in self.types))
-
-    @classmethod
-    def of(cls, element: LogicalType) -> ArrayDataSerializerSnapshot:
-        """Return the snapshot of arrays of a type, as Flink would write it; raises `UnsupportedFormat`."""
-        target = DataOutputView()
-        write_logical_type(element, target)
-        write_serializer_of(element, target)
-        return cls((element,), target.getvalue())
-
-    def read(self, source: DataInputView) -> None:
-        start = source.position
-        self.types = (read_logical_type(source),)
-        read_java_object(source)
-        self.written = source.span(start)
-
-    def restore_serializer(self) -> ArrayDataSerializer:
-        self.require_types(1)
-        return ArrayDataSerializer(self)
-
-
-@attrs.frozen
-class MapDataSerializer(TypeSerializer[dict[Any, Any]]):
-    """Maps of Flink SQL.
-
-    Attributes:
-        stored: The snapshot.
-    """
-
-    stored: MapDataSerializerSnapshot
-
-    @property
-    def layout(self) -> ByteRewrite:
-        return Blob()
-
-    def serialize(self, value: dict[Any, Any], target: DataOutputView) -> None:
-        _put_sized(encode_map(value, self.stored.map_type), target)
-
-    def deserialize(self, source: DataInputView) -> dict[Any, Any]:
-        return decode_map(_sized(source, "a map"), self.stored.map_type)
-
-    def snapshot_configuration(self) -> MapDataSerializerSnapshot:
-        return self.stored
+    serializer = ArrayDataSerializer
+    root: ClassVar[str] = "ARRAY"
+    parts: ClassVar[tuple[str, ...]] = ("elementType",)
 
 
 @register_snapshot
 @attrs.define
-class MapDataSerializerSnapshot(TypedSnapshot):
-    """Snapshot of `MapDataSerializer`: the types of keys and values."""
+class MapDataSerializerSnapshot(_CollectionSnapshot):
+    """Snapshot of `MapDataSerializer`."""
 
     snapshot_id: ClassVar[str] = f"{_RUNTIME}MapDataSerializer$MapDataSerializerSnapshot"
     kind: ClassVar[str] = "MapData"
     java_class: ClassVar[str] = "org.apache.flink.table.data.MapData"
-
-    @property
-    def map_type(self) -> LogicalType:
-        """The type of the maps."""
-        names = ("keyType", "valueType")
-        fields = (LogicalField(name, of) for name, of in zip(names, self.types, strict=True))
-        return LogicalType("MAP", fields=tuple(fields))
-
-    @classmethod
-    def of(cls, key: LogicalType, value: LogicalType) -> MapDataSerializerSnapshot:
-        """Return the snapshot of maps of types, as Flink would write it; raises `UnsupportedFormat`."""
-        target = DataOutputView()
-        for write in (write_logical_type, write_serializer_of):
-            write(key, target)
-            write(value, target)
-        return cls((key, value), target.getvalue())
-
-    def read(self, source: DataInputView) -> None:
-        start = source.position
-        self.types = (read_logical_type(source), read_logical_type(source))
-        read_java_object(source)
-        read_java_object(source)
-        self.written = source.span(start)
-
-    def restore_serializer(self) -> MapDataSerializer:
-        self.require_types(2)
-        return MapDataSerializer(self)
+    serializer = MapDataSerializer
+    root: ClassVar[str] = "MAP"
+    parts: ClassVar[tuple[str, ...]] = ("keyType", "valueType")
 
 
 @attrs.frozen

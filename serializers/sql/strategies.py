@@ -81,8 +81,8 @@ def _inner(drawing: Drawing, serializer: Any) -> SearchStrategy[Any]:
 
 STRATEGIES: StrategyTable = {
     RowDataSerializer: lambda _, one: _rows(one.stored.types),
-    ArrayDataSerializer: lambda _, one: _values(one.stored.array_type),
-    MapDataSerializer: lambda _, one: _values(one.stored.map_type),
+    ArrayDataSerializer: lambda _, one: _values(one.stored.type),
+    MapDataSerializer: lambda _, one: _values(one.stored.type),
     DecimalDataSerializer: lambda _, one: _values(one.type),
     TimestampDataSerializer: lambda _, one: _values(one.type),
     StringDataSerializer: always(_TEXTS),
