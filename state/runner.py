@@ -11,6 +11,7 @@ it does.
 from __future__ import annotations
 
 import traceback
+from abc import ABC, abstractmethod
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar, cast
@@ -87,7 +88,7 @@ class Conditions:
 
 
 @attrs.frozen
-class Work(Generic[T, R]):
+class Work(ABC, Generic[T, R]):
     """What all works have; each kind has subclasses.
 
     Attributes:
@@ -116,9 +117,9 @@ class Work(Generic[T, R]):
         """The size of all tasks."""
         return sum(task.size_bytes for task in self.tasks)
 
+    @abstractmethod
     def title(self, task: T) -> str:
         """Return the name of a task's operator in messages; "" if it has none."""
-        raise NotImplementedError
 
     def entries(self, result: R) -> int:
         """Return the number of entries that were read for a result."""
@@ -128,6 +129,7 @@ class Work(Generic[T, R]):
 class Independent(Work[T, R]):
     """Tasks that do not need each other."""
 
+    @abstractmethod
     def perform(self, task: T, conditions: Conditions, take: Take) -> R:
         """Run a task, and return its result after recording it, if the work is recorded.
 
@@ -139,15 +141,14 @@ class Independent(Work[T, R]):
         Raises:
             StateShiftError: The task failed; other exceptions of user code are reported with their traceback.
         """
-        raise NotImplementedError
 
     def bundles(self, slots: int) -> int:
         """Return into how many bundles the tasks are best divided, for workers that run so many at a time."""
         return slots
 
     def finished(self, indices: Iterable[int]) -> Mapping[int, R]:
-        """Return the recorded results of those of the tasks that are finished, by index."""
-        raise NotImplementedError
+        """Return the recorded results of those of the tasks that are finished, by index; by default there are none."""
+        return {}
 
 
 class ShuffleBatch(NamedTuple):
@@ -175,17 +176,17 @@ class Shuffled(Work[T, R]):
 
     needs: ClassVar[str]
 
+    @abstractmethod
     def readings(self) -> Sequence[tuple[int, int]]:
         """Return what is to be read: for each reading, the index of a task and a number that `read` takes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read(self, at: int, number: int, conditions: Conditions) -> Iterator[ShuffleBatch]:
         """Yield the entries of a reading; errors as in `Independent.perform`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def write(self, at: int, batches: Iterable[ShuffleBatch], conditions: Conditions) -> R:
         """Write the stream of a task from its batches, sorted by key group and state, and return the result."""
-        raise NotImplementedError
 
     def apart(self) -> Iterator[Self]:
         """Yield works that do the same one after the other, so that less is held at a time."""

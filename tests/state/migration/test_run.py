@@ -697,6 +697,7 @@ def test_a_task_that_is_one_of_many_or_has_one_core_has_one_thread(
     def refuse(count):
         raise InterruptedError(count)
 
+    monkeypatch.setenv("STATESHIFT_EXECUTOR", "numba")  # objects take no second thread
     monkeypatch.setattr(turns, "ThreadPoolExecutor", refuse)
     monkeypatch.setattr(runner, "cores", lambda: cores)
     savepoint = Savepoint.open(savepoint_of("rocksdb-long-p2-m200-files"))
