@@ -9,7 +9,7 @@ from pathlib import Path
 
 import attrs
 
-PROGRAM = Path(__file__).parent / "interop" / "flink-sql" / "Sql.java"
+PROGRAMS = Path(__file__).parent / "interop" / "flink-sql"
 OPENED = ("lang", "util", "time", "math", "lang.invoke", "util.concurrent", "text", "net", "io", "nio")
 WORDS = ("ant", "bee", "crocodile", "", "dromedary camel", "eel", "Größe", "日本語テキスト", "😀", "fox")
 DAYS = ("2024-02-29", "1969-12-31", "2001-09-09", "")
@@ -20,7 +20,7 @@ TABLES = {
     " WATERMARK FOR ts AS ts - INTERVAL '40' DAY",
     "customers": "id INT, name STRING, city STRING, score DECIMAL(38,10), seen TIMESTAMP(6)",
 }
-QUERIES = sorted(file.stem for file in PROGRAM.parent.glob("*.sql"))
+QUERIES = sorted(file.stem for file in PROGRAMS.glob("*.sql"))
 
 
 def orders(draw, first, count):
@@ -81,7 +81,7 @@ class SqlJobs:
             f"CREATE TABLE {table} ({of}) WITH ({FILES.format(place=self.place / 'input' / table)});\n"
             for table, of in TABLES.items()
         ]
-        text = (PROGRAM.parent / f"{query}.sql").read_text(encoding="utf-8")
+        text = (PROGRAMS / f"{query}.sql").read_text(encoding="utf-8")
         file = self.of(query) / "script.sql"
         text = text.replace("@SINK@", str(self.of(query) / "results"))
         file.write_text("".join(tables) + text, encoding="utf-8")
@@ -97,21 +97,29 @@ class SqlJobs:
         """Run steps of `Sql.java`, one after the other, in one process of Java."""
         for _, _, *out in steps:
             Path(out[-1]).mkdir(exist_ok=True) if len(out) > 1 else None
-        self._java(self._command(*steps))
+        self._run(self.command("Sql", *(word for step in steps for word in step)))
 
     def started(self, *steps):
         """Start steps of `Sql.java`; give the process, whose output is text."""
-        return subprocess.Popen(self._command(*steps), stdout=subprocess.PIPE, text=True, cwd=self.place)
+        command = self.command("Sql", *(word for step in steps for word in step))
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=self.place)
 
-    def _command(self, *steps):
+    def tell(self, program, *words):
+        """Run a program of `flink-sql/`; give what it prints."""
+        return self._run(self.command(program, *words))
+
+    def command(self, program, *words):
+        """Give the command that runs a program of `flink-sql/`, which is compiled before."""
         classes = self.place / "classes"
         jars = os.pathsep.join(map(str, sorted(self.flink.jars.glob("*.jar"))))
-        if not classes.exists():
-            self._java([self.flink.jdk / "javac", "-nowarn", "-d", classes, "-cp", jars, PROGRAM])
+        if not (classes / "fx" / f"{program}.class").exists():
+            source = PROGRAMS / f"{program}.java"
+            self._run([self.flink.jdk / "javac", "-nowarn", "-d", classes, "-cp", jars, source])
         opened = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in OPENED]
-        program = [self.flink.jdk / "java", *opened, "-Xmx1500m", "-cp", f"{jars}{os.pathsep}{classes}", "fx.Sql"]
-        return [*program, *(str(word) for step in steps for word in step)]
+        run = [self.flink.jdk / "java", *opened, "-Xmx1500m", "-cp", f"{jars}{os.pathsep}{classes}", f"fx.{program}"]
+        return [*run, *map(str, words)]
 
-    def _java(self, command):
+    def _run(self, command):
         ran = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, cwd=self.place)
         assert ran.returncode == 0, ran.stdout[-4000:] + ran.stderr[-4000:]
+        return ran.stdout

@@ -120,7 +120,10 @@ class LogicalType:
     def _words(self) -> str:
         name = _SQL_NAMES.get(self.root, self.root)
         if self.root in _FIELDS:
-            return f"{name}<{', '.join(field.describe() for field in self.fields)}>"
+            of = [f"'{text}'" for parameter, text in self.parameters if parameter == "className"]
+            return f"{name}<{', '.join([*of, *(field.describe() for field in self.fields)])}>"
+        if self.root == "RAW":
+            return f"RAW('{dict(self.parameters)['clazz']}', '...')"
         if self.root in _INTERVALS:
             return f"INTERVAL {' TO '.join(map(self._unit, str(dict(self.parameters)['resolution']).split('_TO_')))}"
         if self.fields:
@@ -129,7 +132,7 @@ class LogicalType:
             return _UNBOUNDED[self.root]
         numbers = [str(value) for _, value in self.parameters if isinstance(value, int)]
         texts = [value for name, value in self.parameters if isinstance(value, str) and name != "kind"]
-        shown = numbers if numbers and self.root != "RAW" else [f"'{text}'" for text in texts]
+        shown = numbers or [f"'{text}'" for text in texts]
         return f"{name}({', '.join(shown)})" if shown else name
 
     def _unit(self, unit: str) -> str:
