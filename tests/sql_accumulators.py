@@ -210,7 +210,7 @@ def patterns_of(lines):
 
 
 def table_of(lines):
-    """Make the table of what the program told: of each function, what it keeps for which arguments; of distinct views."""
+    """Make the table of what the program told: of each function, what it keeps; of views of distinct values."""
     groups, distinct = patterns_of(lines), {one for line in lines for one in observations_of(line)[1]}
     functions = {}
     for (function, retracts), of_arguments in sorted(groups.items()):
