@@ -14,7 +14,7 @@ import attrs
 
 from ..compat.description import StateKind
 from ..compat.lazy_tables import state_in, versions_of
-from ..compat.structuring import fields_of, plain
+from ..compat.plain_data import fields_of, plain
 from ..compat.type_difference import state_type_text
 from ..serializers.errors import (
     LibraryNotFound,

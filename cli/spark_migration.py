@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import attrs
 import click
 
+from ..compat.plain_data import plain, structured
 from ..compat.reference_time import millis_text
-from ..compat.structuring import plain, structured
 from ..serializers.wording import many
 from .failures import Status
 from .options import announce_plan, is_spark, read_plan, refuse_other_options

@@ -19,10 +19,10 @@ from .header_snapshots import Labels, label_after, label_declared, labels_after
 from .kinds import is_transformed, judge, kind_changed
 from .lazy_tables import judged_together, with_tables
 from .memo import Memo
-from .one_sided import with_likely_names
+from .one_sided_states import with_likely_names
 from .policy import ACCEPT_ALL, Policy
-from .rekeying import RekeyingOptions, rekeyed
 from .report import CheckReport, OperatorReport, RoleReport, StateReport, Status, worst_decision
+from .rewritten_keys import RekeyingOptions, rekeyed
 from .roles import KEY, NAMESPACE, along_with_key, judge_role, judge_timers
 from .targets import Target, refused_by, unlike_flinks
 

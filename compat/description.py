@@ -19,7 +19,7 @@ import mmh3
 from ..serializers.errors import StateShiftError
 from ..serializers.records.serializers import holds_nulls
 from ..serializers.snapshot import require_readable, snapshot_to_bytes
-from .declared import Facts, declared_facts, with_facts
+from .declarations import Facts, declared_facts, with_facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -232,7 +232,7 @@ class SerializerDescription:
         declared: Declarations beyond the snapshot, if the side is a record of code (`declared_facts`).
         sha256: The digest of the snapshot's bytes as recorded, in hexadecimal; "" if the side is not a record.
         is_unconverted: Whether the user says that values are not converted yet, if the type does not show it (STATE-8).
-        done: One-time changes according to the lineage: names of converters, and of column orders (`done_once`).
+        done: One-time changes according to the lineage: names of converters, and of column orders (`one_time_changes`).
     """
 
     snapshot: TypeSerializerConfigSnapshot[Any]

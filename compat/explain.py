@@ -13,8 +13,8 @@ import attrs
 from ..serializers.compatibility import Decision, Flagged, Verdict
 from ..serializers.ways_out import Option, Told, WayOut, in_python, on_command_line
 from ..serializers.wording import many
-from .condensing import FEW, Subject, as_there, condensed, elsewhere, likeness, some
 from .description import StateKind
+from .likeness import FEW, Subject, as_there, condensed, elsewhere, likeness, some
 from .queries.wording import for_people
 from .report import Status
 from .way_back import ways_back
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..serializers.compatibility import Finding
     from .description import JobDescription
     from .report import CheckReport, OperatorReport, RoleReport, StateReport
-    from .scanned import ScannedState
+    from .scan_report import ScannedState
     from .targets import Target
     from .way_back import WayBack, WaysBack
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from ..serializers.avro.schema import Node
-    from .declared import Facts
+    from .declarations import Facts
     from .description import JobDescription, OperatorDescription, SerializerDescription, StateDescription
 
 

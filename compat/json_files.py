@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..serializers.errors import CorruptFile, DeclarationError, UnsupportedFormat, shown
 from ..serializers.wording import json_text
-from .structuring import Fields
+from .plain_data import Fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -20,8 +20,8 @@ from ..serializers.serializer import KEEP_OLD_TYPE
 from ..serializers.stored_names import known_name
 from ..serializers.ways_out import by_migration
 from .description import ELEMENT, MAP_VALUE, USER_KEY, StateKind, ValueFraming
-from .done_once import about_columns, about_converter
 from .old_reader import OldReader, ReaderSource, find_old_reader, is_gone
+from .one_time_changes import about_columns, about_converter
 from .reference_time import length_text
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .structuring import fields_of, plain
+from .plain_data import fields_of, plain
 
 if TYPE_CHECKING:
     from .plan import MigrationPlan, Rekeying, StatePlan

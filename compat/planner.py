@@ -12,11 +12,11 @@ from ..serializers.errors import IncompatibleState
 from ..serializers.rewrite import fits_always, rewrite_of
 from ..serializers.snapshot import require_registered, snapshot_to_bytes
 from .called_code import called_code
-from .condensing import OF_CHECK, alike
 from .description import MAP_VALUE, StateKind
 from .explain import finding_line
 from .header_snapshots import Labels, label_after
 from .lazy_tables import state_in
+from .likeness import OF_CHECK, alike
 from .plan import (
     NEW_SERIALIZER,
     Merging,
@@ -30,10 +30,10 @@ from .plan import (
     Transformation,
 )
 from .reference_time import checked_time, length_ms, milliseconds, now
-from .rekeying import OPERATOR
 from .report import Status
+from .rewritten_keys import OPERATOR
 from .roles import KEY, NAMESPACE
-from .scanned import is_asked
+from .scan_report import is_asked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from ..serializers.compatibility import CompatibilityResult, Decision, Verdict
 from .description import StateKind
 from .header_snapshots import Labels, labels_after
 from .policy import ACCEPT_ALL, Policy
-from .scanned import condition, place_of
+from .scan_report import condition, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .old_reader import OldReader
     from .parts import Part
     from .repartition import Merge, Repartition
-    from .scanned import ScannedState, ScanReport
+    from .scan_report import ScannedState, ScanReport
     from .targets import Target
 
 _EXIT_START, _EXIT_REFUSE, _EXIT_MIGRATE = 0, 1, 4

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..serializers.compatibility import Decision
-from .structuring import fields_of, plain
+from .plain_data import fields_of, plain
 from .way_back import ways_back
 
 if TYPE_CHECKING:
     from .report import CheckReport, OperatorReport
-    from .scanned import ScanReport
+    from .scan_report import ScanReport
     from .way_back import WaysBack
 
 _ROLE = "decision verdict=result.verdict old new findings=result.findings"

@@ -15,8 +15,8 @@ from ..serializers.flink.namespaces import TimerSerializer, TimerSerializerSnaps
 from ..serializers.serializer import KEEP_OLD_TYPE
 from ..serializers.ways_out import Does, Option, Told, WayOut
 from .description import SerializerDescription
-from .done_once import about_converter
 from .old_reader import find_old_reader
+from .one_time_changes import about_converter
 from .parts import Judgement, ask
 from .report import RoleReport
 

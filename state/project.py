@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..compat.gate.asking import KEY, KEY_GROUPS
+from ..compat.gate.answers import KEY, KEY_GROUPS
 from ..compat.gate.levels import Level, Levels, Override
 from ..compat.gate.losses import Guard
 from ..compat.rules import rule_book

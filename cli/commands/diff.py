@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...compat.condensing import FEW, some
-from ...compat.structuring import plain
+from ...compat.likeness import FEW, some
+from ...compat.plain_data import plain
 from ...serializers.errors import located
 from ...serializers.wording import many
 from ..failures import Status

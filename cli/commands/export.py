@@ -11,7 +11,7 @@ import attrs
 import click
 
 from ...compat.lazy_tables import state_in, versions_of
-from ...compat.structuring import fields_of
+from ...compat.plain_data import fields_of
 from ...serializers.errors import (
     OldReaderUnavailable,
     StateShiftError,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...compat.structuring import fields_of, plain
+from ...compat.plain_data import fields_of, plain
 from ...serializers.wording import many
 from ..failures import Status
 from ..options import common_options

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...compat.condensing import FEW, OF_CHECK, alike, some
+from ...compat.likeness import FEW, OF_CHECK, alike, some
 from ...compat.reference_time import time_text
 from ...serializers.errors import MigrationFailed, NoSpaceLeft, SavepointNotFound, StorageFailed
 from ...serializers.wording import many, shell_word

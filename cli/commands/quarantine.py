@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...compat.structuring import plain
+from ...compat.plain_data import plain
 from ...serializers.errors import values_are_redacted
 from ...serializers.wording import json_text, many, shell_word
 from ..failures import Status

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...compat.structuring import plain
+from ...compat.plain_data import plain
 from ..failures import Status
 from ..options import common_options
 from ..output import print_json, print_lines, text_width

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...compat.condensing import FEW, some
-from ...compat.structuring import fields_of, plain
+from ...compat.likeness import FEW, some
+from ...compat.plain_data import fields_of, plain
 from ...serializers.wording import many
 from ...state.progress import size_text
 from ..failures import Status

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...compat.condensing import FEW
-from ...compat.structuring import fields_of, plain
+from ...compat.likeness import FEW
+from ...compat.plain_data import fields_of, plain
 from ...serializers.wording import many
 from ..failures import Status, libraries_needed
 from ..options import (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...compat.condensing import alike
 from ...compat.explain import IF_NO_KEY_GROUPS, MUST_DECLARE, STYLES, finding_line
-from ...compat.structuring import fields_of, plain
+from ...compat.likeness import alike
+from ...compat.plain_data import fields_of, plain
 from ...compat.type_difference import Kind, state_type_text
 from ...serializers.compatibility import Decision
 from ...serializers.wording import many

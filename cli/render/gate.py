@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
-from ...compat.condensing import FEW, alike, some
 from ...compat.explain import finding_line
-from ...compat.gate.asking import KEY, KEY_GROUPS
+from ...compat.gate.answers import KEY, KEY_GROUPS
 from ...compat.gate.levels import Direction
-from ...compat.structuring import fields_of, plain
+from ...compat.likeness import FEW, alike, some
+from ...compat.plain_data import fields_of, plain
 from ...serializers.compatibility import Decision
 from ...serializers.ways_out import Option, WayOut, on_command_line
 from ...serializers.wording import github_command, many, one_line, shell_word

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from ...compat.condensing import FEW, as_there, likeness, root_of
 from ...compat.explain import MUST_DECLARE, STYLES
 from ...compat.fingerprint import UNKNOWN
 from ...compat.lazy_tables import is_joined
+from ...compat.likeness import FEW, as_there, likeness, root_of
 from ...compat.reference_time import length_text
 from ...serializers.compatibility import Flagged, Path
 from ...serializers.wording import many

@@ -23,8 +23,8 @@ from ...serializers.compatibility import Flag
 from ...serializers.errors import CorruptFile, DeclarationError, NothingInCommon, located
 from ...serializers.ways_out import on_command_line
 from ..check import check
-from ..condensing import OF_CHECK, alike
-from ..structuring import fields_of
+from ..likeness import OF_CHECK, alike
+from ..plain_data import fields_of
 from .levels import Revision
 from .recorded_text import RecordedText, print_recorded
 from .recording import Parsed, digest, from_recorded, to_data
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from ..description import JobDescription
-    from ..structuring import Fields
+    from ..plain_data import Fields
 
 FORMAT, SUFFIX = "stateshift revision", ".json"
 _ID_LENGTH, _SLUG_LENGTH = 12, 40

@@ -19,7 +19,7 @@ import attrs
 
 from ...serializers.compatibility import Decision, Verdict
 from ..memo import Memo
-from .asking import KEY, answers, with_shared_parts
+from .answers import KEY, answers, with_shared_parts
 from .losses import REMOVED, losses
 from .recording import digest, unchanged
 

@@ -22,7 +22,7 @@ from ...serializers.errors import DeclarationError
 from ...serializers.ways_out import Does, Option, WayOut
 from ..check import paired
 from ..description import StateKind
-from ..one_sided import Candidates, sharing_states
+from ..one_sided_states import Candidates, sharing_states
 from ..policy import ACCEPT_ALL, LOOK, Policy
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ import attrs
 from ...serializers.errors import CorruptFile
 from ...serializers.wording import json_text
 from ..json_files import SEAL, open_document, parse_checked, readable, require_size, seal_of, unsupported
-from ..structuring import Fields
+from ..plain_data import Fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

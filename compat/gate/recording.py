@@ -29,13 +29,13 @@ from ...serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 from ..description import JobDescription, OperatorDescription, SerializerDescription, StateDescription, StateKind
 from ..json_files import MOST_BYTES, parse_checked
 from ..memo import Memo
-from ..structuring import Fields, fields_of
+from ..plain_data import Fields, fields_of
 from ..type_difference import type_text
 from .recorded_text import RecordedText, print_recorded
 
 if TYPE_CHECKING:
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
-    from ..declared import Facts
+    from ..declarations import Facts
 
 FORMAT = "stateshift snapshot"
 

@@ -14,7 +14,7 @@ import attrs
 
 from ...serializers.errors import CorruptFile, DeclarationError, located, shown
 from ..json_files import parse_document, print_sealed
-from ..structuring import plain
+from ..plain_data import plain
 
 if TYPE_CHECKING:
     import datetime as dt

@@ -17,7 +17,7 @@ from ..description import (
     StateKind,
     operator_id_of_uid,
 )
-from ..structuring import fields_of
+from ..plain_data import fields_of
 from .inputs import input_data, input_of
 from .kinds import OF_VARIABLES
 from .options import without_credentials

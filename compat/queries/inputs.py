@@ -10,7 +10,7 @@ from ...serializers.compatibility import Finding, Flag, Path, Verdict
 from ...serializers.spark_rows.rules import resolve
 from ...serializers.spark_rows.spark_types import SparkType, parse_struct, schema_text
 from ...serializers.ways_out import Option, WayOut
-from ..structuring import plain, structured
+from ..plain_data import plain, structured
 from .options import OF_TEXT
 from .plan_text import zone_name
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from .facts import FILTER_ON_KEYS
+from .conditions import FILTER_ON_KEYS
 from .inputs import SOURCES
 from .kinds import (
     AGGREGATION,

@@ -20,7 +20,7 @@ from ..policy import ACCEPT_ALL, Policy
 from ..report import CheckReport, OperatorReport, RoleReport, StateReport, Status
 from ..targets import Target
 from .columns import path_of_values
-from .facts import OF_CODE, details_of, facts_changed, hidden_types, of_type
+from .conditions import OF_CODE, details_of, facts_changed, hidden_types, of_type
 from .findings import findings_of
 from .inputs import inputs_changed, tables_not_compared
 from .kinds import KNOWN, OF_VARIABLES

@@ -1,7 +1,7 @@
 # The face of the package: every public name and its place, one import a line, as in that of `stateshift`.
 
 from .contract import SerializerContract as SerializerContract
-from .migrating import assert_migrates as assert_migrates
+from .migration import assert_migrates as assert_migrates
 from .serializers import V1 as V1
 from .serializers import V2 as V2
 from .serializers import NeedsFallback as NeedsFallback

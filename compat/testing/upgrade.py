@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from ...serializers.compatibility import CompatibilityResult
     from ...serializers.serializer import TypeSerializer
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
-    from ..structuring import Fields
+    from ..plain_data import Fields
 
 
 @contextmanager

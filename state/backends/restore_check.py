@@ -16,10 +16,10 @@ import attrs
 
 from ...compat.check import check
 from ...compat.description import JobDescription, OperatorDescription, SerializerDescription, StateKind
-from ...compat.done_once import ROW
 from ...compat.explain import text_lines
 from ...compat.lazy_tables import declared_text, former_types, skips_types, state_in, tables_of
 from ...compat.memo import Memo
+from ...compat.one_time_changes import ROW
 from ...compat.planner import plan
 from ...compat.reference_time import now
 from ...compat.report import worst_decision

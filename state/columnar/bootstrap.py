@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...compat.structuring import plain
+from ...compat.plain_data import plain
 from ...serializers.wording import log_line, many, shell_word
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...compat.json_files import SEAL, parse_checked
-from ...compat.structuring import structured
+from ...compat.plain_data import structured
 from ...serializers.errors import CorruptFile, shown
 from ..formats.flink.handles import AbsoluteFileHandle, InlineHandle, RelativeFileHandle
 from ..formats.flink.metadata import SavepointMetadata, read_metadata, write_metadata

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...compat.json_files import parse_json
-from ...compat.structuring import structured
+from ...compat.plain_data import structured
 from ...serializers.errors import CorruptFile
 from ..formats.spark.commit_log import offsets, source_offsets
 from .manifest import FILES, Manifest

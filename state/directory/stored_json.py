@@ -9,7 +9,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from ...compat.json_files import SEAL, parse_checked, seal_of
-from ...compat.structuring import structured
+from ...compat.plain_data import structured
 from ...serializers.errors import CorruptFile, located
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from ...compat.description import operator_id_of_uid
 from ...compat.edits import Edits, NewIdentity
+from ...compat.plain_data import Fields, fields_of, plain
 from ...compat.plan import BadValues, Compression
 from ...compat.policy import Policy
 from ...compat.reference_time import parse_time
 from ...compat.repartition import Merge, Repartition
-from ...compat.structuring import Fields, fields_of, plain
 from ...compat.targets import Target
 from ...serializers.errors import CorruptFile, DeclarationError, StateShiftError
 from .options import MigrationOptions

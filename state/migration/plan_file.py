@@ -20,7 +20,7 @@ import attrs
 
 from ...compat.called_code import DEFAULTS_IN_ORDER
 from ...compat.json_files import parse_document, print_document
-from ...compat.structuring import plain
+from ...compat.plain_data import plain
 from ...serializers.errors import CorruptFile, DeclarationError, PlanChanged, located
 from ...serializers.stored_names import in_known_names
 from .options import MigrationOptions
@@ -29,7 +29,7 @@ from .options_data import options_from_data, options_to_data
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ...compat.structuring import Fields
+    from ...compat.plain_data import Fields
     from ..savepoint.reader import Savepoint
 
 FORMAT, VERSION = "stateshift plan", 1

@@ -12,12 +12,12 @@ import attrs
 from ... import __version__
 from ...compat.explain import finding_line
 from ...compat.old_reader import ReaderSource
+from ...compat.plain_data import fields_of, plain
 from ...compat.plan import StateAction
 from ...compat.plan_data import rekeying_data, to_data
 from ...compat.reference_time import time_text
 from ...compat.report import worst_decision
 from ...compat.rules import rule_book
-from ...compat.structuring import fields_of, plain
 from ...compat.type_difference import type_text
 from ...compat.way_back import ways_back_after
 from ...serializers.compatibility import Decision

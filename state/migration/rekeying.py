@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import attrs
 
+from ...compat.plain_data import plain
 from ...compat.plan import StateAction
-from ...compat.structuring import plain
 from ...serializers.errors import MigrationFailed, located
 from ..formats.flink.keyed_readers import open_keyed
 from ..key_groups import subtask_of

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ...compat.plain_data import fields_of, plain
 from ...compat.plan import MigrationPlan, StateAction
 from ...compat.plan_data import to_data
-from ...compat.scanned import condition
-from ...compat.structuring import fields_of, plain
+from ...compat.scan_report import condition
 from ..transcode.choice import TIMES_SLOWER
 from .tasks import CopyTask
 

@@ -16,7 +16,7 @@ import attrs
 from ...compat.description import StateKind
 from ...compat.plan import StateAction
 from ...compat.planner import plan_scan
-from ...compat.scanned import FailingPlace, ScannedState, ScanReport
+from ...compat.scan_report import FailingPlace, ScannedState, ScanReport
 from ...serializers.errors import (
     OldReaderUnavailable,
     StateShiftError,

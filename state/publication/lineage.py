@@ -15,8 +15,8 @@ import attrs
 from xxhash import xxh3_128
 
 from ...compat.description import StateKind
-from ...compat.done_once import ROW, columns_written
 from ...compat.json_files import parse_json
+from ...compat.one_time_changes import ROW, columns_written
 from ...compat.plan import StateAction
 from ...serializers.errors import CorruptSavepoint, SavepointNotFound, UnsupportedFormat
 from ...serializers.wording import masked

@@ -29,7 +29,7 @@ import attrs
 
 from ...compat.description import StateKind
 from ...compat.json_files import parse_json
-from ...compat.structuring import plain
+from ...compat.plain_data import plain
 from ...serializers.errors import CorruptSavepoint, UnsupportedFormat, located, shown, values_are_redacted
 from ...serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 from ...serializers.views import DataInputView, DataOutputView

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stateshift.compat.one_sided import SimilarNames
+from stateshift.compat.one_sided_states import SimilarNames
 
 NAMES = st.one_of(
     st.text(st.sampled_from("ab-"), max_size=20),

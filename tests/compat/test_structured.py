@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import pytest
 
-from stateshift.compat.structuring import plain, structured
+from stateshift.compat.plain_data import plain, structured
 from stateshift.serializers.errors import CorruptFile
 
 

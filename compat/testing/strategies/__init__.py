@@ -11,7 +11,7 @@ package imports hypothesis, and the rest of stateshift imports it only on use. `
 its dependencies.
 """
 
-from .evolving import Evolution, evolutions
+from .evolution import Evolution, evolutions
 from .hints import types, values_of
 
 __all__ = ["Evolution", "evolutions", "types", "values_of"]

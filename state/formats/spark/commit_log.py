@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ....compat.json_files import parse_checked, parse_json
-from ....compat.structuring import structured
+from ....compat.plain_data import structured
 from ....serializers.errors import CorruptFile, SavepointNotFound, located
 
 if TYPE_CHECKING:

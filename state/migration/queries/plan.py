@@ -10,7 +10,7 @@ from uuid import NAMESPACE_OID, uuid5
 import attrs
 
 from ....compat.queries.changes import FieldChanges
-from ....compat.queries.facts import facts_changed
+from ....compat.queries.conditions import facts_changed
 from ....compat.queries.kinds import OF_VARIABLES
 from ....compat.queries.operator_pairs import match_operators, unknown_numbers
 from ....compat.queries.problems import OF_COLUMNS, Asks, Problem, problems_of

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ....compat.json_files import parse_document, print_sealed
+from ....compat.plain_data import plain, structured
 from ....compat.queries.changes import Backfill, FieldChanges
-from ....compat.structuring import plain, structured
 from ....serializers.errors import DeclarationError, located
 from ...storage.stores import parted
 from .conversion import not_repeated

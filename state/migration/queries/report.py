@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from .... import __version__
-from ....compat.structuring import fields_of
+from ....compat.plain_data import fields_of
 from ....serializers.compatibility import Decision
 from ...formats.spark.checksums import crc32c, sums_of
 from ..options import MigrationOptions

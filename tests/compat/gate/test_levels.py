@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from stateshift import AvroSerializer, Int32, Job, Operator, ValueStateDescriptor, Verdict, serializer_for
 from stateshift import record as record_of
-from stateshift.compat.gate.asking import KEY
+from stateshift.compat.gate.answers import KEY
 from stateshift.compat.gate.levels import Direction, Level, Levels, Override, Revision, judge
 from stateshift.compat.gate.recording import from_json, to_json
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes

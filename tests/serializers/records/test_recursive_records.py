@@ -26,7 +26,7 @@ from stateshift import (
     record,
     serializer_for,
 )
-from stateshift.compat.declared import declared_facts, with_facts
+from stateshift.compat.declarations import declared_facts, with_facts
 from stateshift.compat.type_difference import type_text
 from stateshift.serializers.containers.lists import ListSerializer
 from stateshift.serializers.defaults import Default

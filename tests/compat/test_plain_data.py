@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from stateshift import CorruptFile, Flag, Target, Verdict
-from stateshift.compat.structuring import Fields, fields_of, plain
+from stateshift.compat.plain_data import Fields, fields_of, plain
 
 
 @attrs.frozen

@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 from stateshift import Array, CorruptFile, Field, Int32, Row, Verdict, enum_options, record, row_of, serializer_for
-from stateshift.compat.declared import declared_facts, with_facts
+from stateshift.compat.declarations import declared_facts, with_facts
 from stateshift.serializers.enums.serializers import EnumSerializerSnapshot
 
 
