@@ -30,7 +30,7 @@ from .store_pairs import pair_stores
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from ..description import Computation, OperatorDescription
+    from ..description import Computation, OperatorDescription, StateDescription
     from .operator_pairs import Match
     from .store_pairs import OperatorPair
 
@@ -133,11 +133,11 @@ def _report(
     side = becomes or was
     assert side is not None  # noqa: S101 - a pair has one
     status = Status.MATCHED if was and becomes else Status.NEW if becomes else Status.ORPHANED
-    names = {state.name for of in (was, becomes) if of is not None for state in of.states}
+    before, after = map(_states, (was, becomes))
+    names = {*before, *after}
     placed: dict[str, list[Finding]] = {}
     for finding in findings:
         placed.setdefault(_place(finding.path, names, side), []).append(finding)
-    before, after = ({} if of is None else {state.name: state for state in of.states} for of in (was, becomes))
     states = []
     for name in sorted(names):
         found = placed.get(name, ())
@@ -151,6 +151,14 @@ def _report(
     return OperatorReport(
         side.operator_id, side.uid, "", status, of_key, tuple(states), was=was, becomes=becomes, whole=of_whole
     )
+
+
+def _states(of: OperatorDescription | None) -> dict[str, StateDescription]:
+    """Return the states that a query goes on from, without forgotten variables and what follows from others."""
+    computes = None if of is None else of.computation
+    if of is None or computes is None:
+        return {}
+    return {one.name: one for one in of.states if one.name in computes.stores and not one.name.startswith("$")}
 
 
 def _role(findings: Sequence[Finding]) -> RoleReport:

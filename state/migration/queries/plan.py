@@ -19,7 +19,7 @@ from ....compat.queries.verdict import hidden_in, nobody_compared, sources_chang
 from ....serializers.compatibility import Verdict
 from ....serializers.errors import IncompatibleState, MigrationFailed, UnsupportedFormat
 from ....serializers.ways_out import Option, Told, WayOut
-from ...formats.spark.descriptions import describe_stored
+from ...formats.spark.descriptions import describe
 from ...formats.spark.operators import UNKNOWN
 from ...formats.spark.reader import PROVIDERS
 from .operator_files import OperatorFiles
@@ -170,7 +170,7 @@ def plan_migration(old: SparkCheckpoint, new: NewSide, said: Said) -> Checkpoint
     """Return what a migration does; nothing is written. Arguments and errors as in `migrate_checkpoint`."""
     batch = _require_committed(old, drop_uncommitted=said.drop_uncommitted)
     _require_same_query(old, new)
-    stored, known = describe_stored(old), new.known
+    stored, known = describe(old), new.known
     were, become = with_plans(stored, known.query).computations, new.query.computations
     unclear = [*unknown_numbers(were, become, said.operators)]
     matches = () if unclear else match_operators(were, become, said.operators)

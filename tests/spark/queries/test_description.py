@@ -15,7 +15,7 @@ from stateshift.serializers.errors import DeclarationError, UnsupportedFormat
 from stateshift.spark import describe
 from stateshift.spark.queries import planning
 from stateshift.spark.queries.check import check_query
-from stateshift.state.formats.spark.descriptions import describe_stored
+from stateshift.state.formats.spark.descriptions import describe as describe_stored
 from stateshift.state.formats.spark.reader import SparkCheckpoint
 
 IN_BRIEF = ("aggregation", "join-inner", "limit", "pandas", "rocksdb", "two", "window")

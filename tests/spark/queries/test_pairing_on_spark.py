@@ -20,7 +20,7 @@ from stateshift.compat.queries.verdict import judge
 from stateshift.spark.queries.description import describe_under
 from stateshift.spark.queries.new_side import new_side
 from stateshift.spark.queries.planning import UnstartedQuery
-from stateshift.state.formats.spark.descriptions import describe_stored
+from stateshift.state.formats.spark.descriptions import describe as describe_stored
 from stateshift.state.formats.spark.reader import SparkCheckpoint
 
 pytestmark = pytest.mark.slow
