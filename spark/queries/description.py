@@ -16,6 +16,7 @@ import attrs
 
 from ...compat.description import JobDescription
 from ...compat.queries.columns import group_of
+from ...compat.queries.description import describe_query_operator
 from ...compat.queries.kinds import JOIN, LIMIT
 from ...compat.queries.plan_text import Detail, details_in, unmarked
 from ...serializers.errors import UnsupportedFormat
@@ -118,7 +119,7 @@ def _operator(operator: SparkOperator, plan: PlannedOperator, origin: str) -> Op
         source=origin,
         details={name: details for name, details in _details(marked, plan) if details},
     )
-    return attrs.evolve(described, computation=computation)
+    return describe_query_operator(computation, described.unreadable)
 
 
 def _details(
