@@ -120,6 +120,34 @@ class Path(str):
         """Whether it is another path, or leads into it: `$.page` and `$.page.name`, but not `$.pages`."""
         return self == around or self.startswith(tuple(around + step for step in _STEPS))
 
+    def then(self, name: str) -> Path:
+        """Return the path of a field within it."""
+        return Path(f"{self}.{name}")
+
+    def after(self, around: str) -> str:
+        """Return the steps that lead here from a path around it; the whole path if that is not around it."""
+        return self.removeprefix(f"{around}.")
+
+    @property
+    def first(self) -> str:
+        """The first step: in an entry of a Spark query `key`, `value`, the side of a join, or a variable."""
+        return self.partition(".")[0]
+
+    @property
+    def last(self) -> str:
+        """The name of the field, which is the last step."""
+        return self.rpartition(".")[2]
+
+    @property
+    def is_of_elements(self) -> bool:
+        """Whether it leads to all elements of a list, or all values of a map, and not to a field."""
+        return self.endswith(("]", "}"))
+
+    @property
+    def is_within_map_key(self) -> bool:
+        """Whether it leads into the keys of a map in a value of Spark."""
+        return "{key}" in self
+
     def beside(self, name: str, other: str) -> str:
         """Return the path of another field of the same record; "" if this is not that of a field `name`."""
         return self.removesuffix(name) + other if self.endswith(f".{name}") else ""

@@ -152,3 +152,21 @@ def test_it_would_be_found(code):
 @pytest.mark.parametrize("code", ["finding.reason.splitlines()", "path in problems", "LOOK in finding.ways_out"])
 def test_layout_and_data_are_no_reading(code):
     assert [] == [*readings(ast.parse(code))]
+
+
+def test_paths_of_columns_are_taken_apart_by_their_class(pytestconfig):
+    root: Path = pytestconfig.rootpath
+    files = [file for folder in ("compat/queries", "serializers/spark_rows") for file in (root / folder).glob("*.py")]
+    nodes = [node for file in files for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))]
+
+    found = [
+        ast.unparse(node)
+        for node in nodes
+        if isinstance(node, ast.Attribute)
+        and node.attr in READS
+        and isinstance(node.value, ast.Attribute)
+        and node.value.attr in {"instead", "path", "source"}
+    ]
+
+    assert len(nodes) > 1000
+    assert [] == found

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ...serializers.spark_rows.pairing import Origin, Reading
+from ...serializers.spark_rows.pairing import KEY, STEPS, VALUE, Origin, Reading
 from ...serializers.spark_rows.spark_types import holds_all
 from .kinds import AGGREGATION, JOIN, OF_VARIABLES, SESSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from ...serializers.compatibility import Path
     from ...serializers.spark_rows.spark_types import SparkType, StoreSchema
     from ..description import Computation
 
@@ -81,20 +82,20 @@ def of_buffer(text: str) -> str:
 
 def origins(store: str, was: Computation, becomes: Computation) -> Iterator[Origin]:
     """Yield the columns of a store of which it is known what they go on from, or that they are computed otherwise."""
-    for part in ("key", "value"):
+    for part in (KEY, VALUE):
         old, new = (tuple(_columns(store, part, one)) for one in (was, becomes))
         yield from _origins(old, new)
 
 
-def _columns(store: str, part: str, of: Computation) -> Iterator[_Column]:
+def _columns(store: str, part: Path, of: Computation) -> Iterator[_Column]:
     schema, texts = of.stores.get(store), of.columns.get(store, {})
     if schema is None:
         return
-    struct = group_of(schema.key, of.kind) if part == "key" else schema.value
+    struct = group_of(schema.key, of.kind) if part == KEY else schema.value
     for name, field in zip(struct.names, struct.fields, strict=True):
-        path = f"{part}.{name}"
+        path = part.then(name)
         shown = texts.get(path, "")
-        is_buffer = part == "value" and of.kind in {AGGREGATION, SESSION} and name not in schema.key.names
+        is_buffer = part == VALUE and of.kind in {AGGREGATION, SESSION} and name not in schema.key.names
         text = without_places(shown)
         yield _Column(name, path, field.type, of_buffer(text) if is_buffer else text, shown)
 
@@ -175,8 +176,7 @@ def _of_source(old: SparkType, new: SparkType, old_path: str, path: str) -> Iter
                 yield Origin(f"{path}.{name}", name, f"{old_path}.{name}")
                 yield from _of_source(stored[name].type, field.type, f"{old_path}.{name}", f"{path}.{name}")
         return
-    steps = ("[]",) if old.word == "array" else ("{key}", "{}")
-    for step, one, other in zip(steps, old.fields, new.fields, strict=False):
+    for step, one, other in zip(STEPS.get(old.word, ()), old.fields, new.fields, strict=False):
         yield from _of_source(one.type, other.type, old_path + step, path + step)
 
 
@@ -293,4 +293,4 @@ def reading_of(
     types = new.get(store)
     is_of_aggregates = types is not None and kind in {AGGREGATION, SESSION}
     of_spark = {*types.value.names} - {*types.key.names} if types is not None and is_of_aggregates else ()
-    return Reading(is_silent and not is_by_name, frozenset(f"value.{name}" for name in of_spark))
+    return Reading(is_silent and not is_by_name, frozenset(map(VALUE.then, of_spark)))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...serializers.compatibility import Finding, Flag, Flagged, Path, Verdict
-from ...serializers.spark_rows.pairing import Becomes, FieldPair, is_within
+from ...serializers.spark_rows.pairing import KEY, Becomes, FieldPair, is_within
 from ...serializers.spark_rows.rules import COPY, NEW, by_copy, findings_on
 from ...serializers.spark_rows.spark_types import holds_all
 from ...serializers.ways_out import Option, Told, WayOut
@@ -150,7 +150,7 @@ class _Findings:
 
     def _in_place(self, one: FieldPair) -> FieldPair | None:
         """Return a field that Spark would read by position from one of another name; None: it would not."""
-        is_own = self.pair.was.kind in WITH_FUNCTION and not one.path.startswith("key.")
+        is_own = self.pair.was.kind in WITH_FUNCTION and not one.path.is_within(KEY)
         is_read = self.starts and is_own and not self.is_avro
         return one if is_read and one.becomes is Becomes.NEW and one.instead else None
 
@@ -162,7 +162,7 @@ class _Findings:
                 reason=f"{finding.reason}; state of Scala is what an encoder made of objects, and is never changed",
             )  # fmt: skip
         if self._in_place(one) is not None:
-            was, becomes = (each.rpartition(".")[2] for each in (one.instead, one.path))
+            was, becomes = one.instead.last, one.path.last
             return Finding(
                 finding.path, "SPK-18", _FINE, was, becomes,
                 "the field has another name in the same place; Spark reads the old value, which is right if only the"
@@ -188,8 +188,8 @@ class _Findings:
 
     def _is_evolved(self, finding: Finding, one: FieldPair, store: StorePair) -> bool:
         is_wider = finding.rule == "SPK-5" and {finding.old, finding.new} <= _AVRO_NUMBERS
-        is_value = one.path.startswith(store.parts[-1].path) and "{key}" not in one.path and store.variables is not None
-        return is_value and (is_wider or finding.rule in {"SPK-2", "SPK-3"})
+        is_value = one.path.is_within(store.parts[-1].path) and not one.path.is_within_map_key
+        return is_value and store.variables is not None and (is_wider or finding.rule in {"SPK-2", "SPK-3"})
 
     def _unconverted(self, finding: Finding, one: FieldPair, store: StorePair) -> Finding:
         if not self._is_convertible(one, store):
@@ -201,14 +201,14 @@ class _Findings:
     def _is_convertible(self, one: FieldPair, store: StorePair) -> bool:
         """Whether a migration accepts a function for a field: not for keys that may become equal and never merge."""
         kind = self.pair.was.kind
-        part, _, name = one.path.partition(".")
-        is_repeated = kind == SESSION and name in self.pair.was.stores[store.source].key.names
-        is_field = "{key}" not in one.path and not one.path.endswith(("]", "}"))
+        part = one.path.first
+        is_repeated = kind == SESSION and one.path.after(part) in self.pair.was.stores[store.source].key.names
+        is_field = not one.path.is_within_map_key and not one.path.is_of_elements
         is_never = kind in NEVER_MERGED or self.pair.was.kind in OF_VARIABLES
-        return is_field and kind not in OF_SCALA and not ((part == "key" or is_repeated) and is_never)
+        return is_field and kind not in OF_SCALA and not ((part == KEY or is_repeated) and is_never)
 
     def _new(self, finding: Finding, one: FieldPair, store: StorePair) -> Finding:
-        is_key = one.path.startswith("key.")
+        is_key = one.path.is_within(KEY)
         if one.path in self.problems:
             ways = ("keep the columns of the join", NEW)
             return attrs.evolve(
@@ -236,18 +236,17 @@ class _Findings:
     def _renamed(self, one: FieldPair) -> tuple[WayOut, ...]:
         """Return the way out that says that a field is the one that stood in its place."""
         option = self._told(Option.RENAME_FIELD, one.instead, one.path)
-        return (by_copy(f"say that it is {one.instead.rpartition('.')[2]!r}:", option),)
+        return (by_copy(f"say that it is {one.instead.last!r}:", option),)
 
     def _dropped(self, finding: Finding, one: FieldPair, store: StorePair) -> Finding:
         """Return the finding on a removed field: it may be renamed, or merged where keys become equal."""
         ways, reason = finding.ways_out, finding.reason
         if one.instead:
             option = self._told(Option.RENAME_FIELD, one.path, one.instead)
-            now = one.instead.rpartition(".")[2]
-            ways = (by_copy(f"say that it is {now!r} now:", option), *self._by_code(one), *ways)
+            ways = (by_copy(f"say that it is {one.instead.last!r} now:", option), *self._by_code(one), *ways)
         if one.path in self.problems:
             told = self.problems[one.path].words
-            ways = (WayOut(f"keep the field {one.path.rpartition('.')[2]!r}"), NEW)
+            ways = (WayOut(f"keep the field {one.path.last!r}"), NEW)
             return attrs.evolve(finding, verdict=_REFUSED, reason=told, ways_out=ways)
         *keys, values = store.parts
         if values.new is None or not is_within(one.path, (key.source for key in keys)):
@@ -275,7 +274,7 @@ class _Findings:
         """Return the finding on a field whose name several fields have."""
         ways = tuple(
             by_copy(
-                f"say that it is {each.source.rpartition('.')[2]!r}:",
+                f"say that it is {each.source.last!r}:",
                 self._told(Option.RENAME_FIELD, each.source, one.path), is_ready=False,
             )
             for each in one.below
@@ -289,7 +288,7 @@ class _Findings:
         unclear = [below for below in one.below if below.becomes is Becomes.UNCLEAR]
         if not unclear or one.old is None or one.new is None:
             return
-        names = [below.path.removeprefix(f"{one.path}.") for below in unclear]
+        names = [below.path.after(one.path) for below in unclear]
         reason = (
             f"names and places of {', '.join(names)} say different things: Spark reads by place, a migration by name,"
             " and the types do not say which is right"
@@ -313,7 +312,7 @@ class _Findings:
     def _filled(self, one: FieldPair, store: StorePair) -> tuple[WayOut, ...]:
         """Return the ways out that give values to a field."""
         of_value = store.parts[-1]
-        name = one.path.removeprefix(f"{of_value.path}.")
+        name = one.path.after(of_value.path)
         is_value = one.path != name and of_value.new is not None and name in of_value.new.names
         is_buffer = store.reading.is_buffer(one.path)
         value = "null"
@@ -321,7 +320,7 @@ class _Findings:
             value = first_value(name, of_value.new)
         told = self._told(Option.FILL, one.path, value)
         ways = [by_copy(f"start again from {value}:", told)] if value else []
-        is_whole = is_value and of_value.path.partition(".")[2] == "" and not of_value.path.endswith(("]", "}"))
+        is_whole = is_value and of_value.path.first == of_value.path and not of_value.path.is_of_elements
         if is_whole and (is_buffer or self.pair.was.kind in OF_VARIABLES):
             values = f'FieldChanges(fills={{"{one.path}": Backfill(history, "COLUMN")}})'
             ways.append(WayOut(f"with the values of all history, in Python: migrate_checkpoint with {values}"))
@@ -329,7 +328,7 @@ class _Findings:
 
     def _by_code(self, one: FieldPair) -> tuple[WayOut, ...]:
         """Return the way out to name the old code; none if it is named already, or a function decides what is kept."""
-        is_of_function = self.pair.was.kind in WITH_FUNCTION and not one.path.startswith("key.")
+        is_of_function = self.pair.was.kind in WITH_FUNCTION and not one.path.is_within(KEY)
         return () if self.pair.was.is_known or is_of_function else (_SAID_BY_CODE,)
 
 

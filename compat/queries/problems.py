@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ...serializers.spark_rows.pairing import Becomes, asked, is_within
+from ...serializers.compatibility import Path
+from ...serializers.spark_rows.pairing import KEY, STEPS, VALUE, Becomes, asked, is_within
 from .columns import path_of_values
 from .kinds import (
     AGGREGATION,
@@ -149,17 +150,17 @@ def field_problems(pair: FieldPair, of: OperatorPair) -> Iterator[Problem]:
         computed = f" (in the new query it is of {text})" if text else ""
         yield Problem(Asks.TYPE if is_of_type else Asks.FIELD, f"{words}{computed}", one.path)
     for one in pair.all():
-        keys = [at.path for at in one.below[:1] if len(one.below) == 2 and at.path.endswith("{key}")]
+        keys = [at.path for at in one.below[:1] if len(one.below) == 2 and at.path.is_within_map_key]
         if keys and (lost := dropped_of(one.below[0])):
             told = f"keys of one map could become equal without {', '.join(lost)}"
             yield Problem(Asks.NOTHING, told, one.path, "SPK-4")
-        if one.becomes is Becomes.CONVERTED and "{key}" in one.path:
+        if one.becomes is Becomes.CONVERTED and one.path.is_within_map_key:
             yield Problem(Asks.NOTHING, "keys of one map could become equal by a function", one.path, "SPK-6")
 
 
 def is_of_key(pair: FieldPair) -> bool:
     """Whether entries are found by a field, so that it cannot have one value for all of them."""
-    return pair.path.startswith("key.") or pair.was.startswith("session_window(")
+    return pair.path.is_within(KEY) or pair.was.startswith("session_window(")
 
 
 def added_to(pair: FieldPair) -> list[str]:
@@ -186,7 +187,7 @@ def field_paths(pair: FieldPair) -> set[str]:
 def _paths(of: SparkType | None, path: str) -> Iterator[str]:
     if of is None:
         return
-    steps = {"array": ("[]",), "map": ("{key}", "{}")}.get(of.word) or [f".{name}" for name in of.names]
+    steps = STEPS.get(of.word) or [f".{name}" for name in of.names]
     for step, field in zip(steps, of.fields, strict=False):
         if of.word == "struct":
             yield path + step
@@ -247,10 +248,11 @@ def _unlike_keys(key: FieldPair, value: FieldPair, changes: FieldChanges) -> Ite
     """Yield what is said of a key of sessions and not of the column of their values that repeats it, or otherwise."""
     (_, of_key), (_, of_value) = key.types, value.types
     for name in (one for one in of_key.names if one in of_value.names):
-        ways = (changes.renames.get(path, path).partition(".")[2] for path in (f"key.{name}", f"value.{name}"))
-        fills = (changes.fills.get(path, ...) for path in (f"key.{name}", f"value.{name}"))
-        if len({*ways}) > 1 or len({repr(one) for one in fills}) > 1:
-            yield Problem(Asks.FIELD, f"it repeats key.{name}: say the same of both", f"value.{name}")
+        twins = KEY.then(name), VALUE.then(name)
+        ways = (Path(changes.renames.get(one, one)) for one in twins)
+        fills = (changes.fills.get(one, ...) for one in twins)
+        if len({one.after(one.first) for one in ways}) > 1 or len({repr(one) for one in fills}) > 1:
+            yield Problem(Asks.FIELD, f"it repeats {twins[0]}: say the same of both", twins[1])
 
 
 def _other_times(pair: OperatorPair, store: StorePair, changes: FieldChanges) -> Iterator[Problem]:

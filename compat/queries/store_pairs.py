@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ...serializers.spark_rows.pairing import Answers, FieldPair, Origin, Pairing, Reading, is_within
+from ...serializers.compatibility import Path
+from ...serializers.spark_rows.pairing import (
+    KEY,
+    OF_MAP_KEYS,
+    VALUE,
+    Answers,
+    FieldPair,
+    Origin,
+    Pairing,
+    Reading,
+    is_within,
+)
 from .columns import origins, path_of_values, reading_of
 from .kinds import OF_VARIABLES, TIMERS, TIMERS_BY_TIME, derived_from
 
@@ -138,10 +149,10 @@ def pair_stores(
         )
         old, new = was.stores[source], becomes.stores[store]
         if not is_processor:
-            rows = pairing.pair(old.key, new.key, "key"), pairing.pair(old.value, new.value, values)
+            rows = pairing.pair(old.key, new.key, KEY), pairing.pair(old.value, new.value, values)
             stores.append(StorePair(store, source, rows, pairing.reading))
         elif store in TIMERS:
-            group = pairing.pair(old.key.fields[0].type, new.key.fields[0].type, "key")
+            group = pairing.pair(old.key.fields[0].type, new.key.fields[0].type, KEY)
             stores.append(StorePair(store, source, (group,), pairing.reading))
         else:
             variables = Variable.of(source, was.stores), Variable.of(store, becomes.stores)
@@ -175,7 +186,7 @@ def _known(store: str, was: Computation, becomes: Computation, answers: Answers)
     said = {*answers.renames, *answers.filled, *answers.converted}
     values = path_of_values(store, was.kind)
     for one in origins(store, was, becomes):
-        if was.kind in OF_VARIABLES and not one.path.startswith("key."):
+        if was.kind in OF_VARIABLES and not one.path.is_within(KEY):
             continue  # what a variable has comes from the code of its processor
         path, source = (_under(values, each) for each in (one.path, one.source))
         if not is_within(path, said):
@@ -184,17 +195,16 @@ def _known(store: str, was: Computation, becomes: Computation, answers: Answers)
 
 def _under(values: str, path: str) -> str:
     """Return the path of a column as options say it."""
-    part, dot, rest = path.partition(".")
-    return f"{values}{dot}{rest}" if part == "value" else path
+    return values + path.removeprefix(VALUE) if Path(path).is_within(VALUE) else path
 
 
 def _of_variable(pairing: Pairing, name: str, source: str, old: Variable, new: Variable) -> tuple[FieldPair, ...]:
     """Return what becomes of the grouping key, of the keys of a map, and of the values."""
-    key = pairing.pair(old.group, new.group, "key")
+    key = pairing.pair(old.group, new.group, KEY)
     if old.kind != new.kind:
         return (key,)
     step = STEPS[old.kind]
     value = pairing.pair(old.value, new.value, f"{name}{step}", f"{source}{step}")
     if old.user_key is None or new.user_key is None:
         return (key, value)
-    return (key, pairing.pair(old.user_key, new.user_key, f"{name}{{key}}", f"{source}{{key}}"), value)
+    return (key, pairing.pair(old.user_key, new.user_key, name + OF_MAP_KEYS, source + OF_MAP_KEYS), value)

@@ -13,6 +13,7 @@ import attrs
 
 from ...serializers.compatibility import CompatibilityResult, Decision, Finding, Flag, Path, Verdict, worst
 from ...serializers.errors import DeclarationError
+from ...serializers.spark_rows.pairing import KEY
 from ...serializers.spark_rows.rules import COMMAND, COPY, NEW, by_copy, with_command
 from ...serializers.ways_out import Does, Option, Told, WayOut
 from ..description import JobDescription, StateKind
@@ -21,6 +22,7 @@ from ..report import CheckReport, OperatorReport, RoleReport, StateReport, Statu
 from ..targets import Target
 from .columns import path_of_values
 from .conditions import OF_CODE, details_of, facts_changed, hidden_types, of_type
+from .description import describe_query_operator
 from .findings import findings_of
 from .inputs import inputs_changed, tables_not_compared
 from .kinds import KNOWN, OF_VARIABLES
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 ACCEPTABLE = ("SPK-10", "SPK-12", "SPK-13", "SPK-15", "SPK-21")
 """The rules whose findings a caller may accept: Spark starts, and goes on as the new code says, with the old state."""
 _OF_INPUTS = {"SPK-13", "SPK-15"}
-_KEY = "key"
+_OF_KEY = Path("$").then(KEY)
 _REFUSED, _MIGRATE, _FINE = Verdict.INCOMPATIBLE, Verdict.REQUIRES_MIGRATION, Verdict.COMPATIBLE
 _EARLIER = "of an earlier release; the next start records it"
 _ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
@@ -147,18 +149,16 @@ def _report(
         is_lost = of is Status.ORPHANED and not found  # its operator is gone
         decision = Decision.REFUSE if is_lost else result.verdict.decision
         states.append(StateReport(name, StateKind.VALUE, of, result, decision, was=both[0], becomes=both[1]))
-    of_key, of_whole = (_role(placed[name]) if name in placed else None for name in (_KEY, ""))
+    of_key, of_whole = (_role(placed[name]) if name in placed else None for name in (KEY, ""))
     return OperatorReport(
         side.operator_id, side.uid, "", status, of_key, tuple(states), was=was, becomes=becomes, whole=of_whole
     )
 
 
 def _states(of: OperatorDescription | None) -> dict[str, StateDescription]:
-    """Return the states that a query goes on from, without forgotten variables and what follows from others."""
+    """Return the states that a query goes on from: not what a checkpoint still has of forgotten variables."""
     computes = None if of is None else of.computation
-    if of is None or computes is None:
-        return {}
-    return {one.name: one for one in of.states if one.name in computes.stores and not one.name.startswith("$")}
+    return {} if computes is None else {one.name: one for one in describe_query_operator(computes).states}
 
 
 def _role(findings: Sequence[Finding]) -> RoleReport:
@@ -171,11 +171,11 @@ def _result(findings: Sequence[Finding]) -> CompatibilityResult[Any]:
 
 
 def _place(path: Path, states: Collection[str], operator: OperatorDescription) -> str:
-    """Return the state that a finding is about, `_KEY` for the key of all of them, or "" for the operator itself."""
+    """Return the state that a finding is about, `KEY` for the key of all of them, or "" for the operator itself."""
     if path.subject in states:
         return path.subject
-    if path.is_within(f"$.{_KEY}") and path != f"$.{_KEY}":
-        return _KEY
+    if path.is_within(_OF_KEY) and path != _OF_KEY:
+        return KEY
     assert operator.computation is not None  # noqa: S101 - it is of a query
     kind = operator.computation.kind
     for state in sorted(states, key=len, reverse=True):
@@ -215,7 +215,7 @@ def _not_recorded(new: JobDescription, known: JobDescription) -> Iterator[str]:
                 yield f"the type of what {text} keeps"
     for operator in known.computations:
         for store, schema in operator.stores.items():
-            paths = (f"key.{name}" for name in schema.key.names if "#" in name)
+            paths = (KEY.then(name) for name in schema.key.names if "#" in name)
             texts = operator.columns.get(store, {})
             yield from (f"what {path} is computed from" for path in paths if texts and path not in texts)
 

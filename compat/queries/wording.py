@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
+from ...serializers.spark_rows.pairing import KEY
 from .columns import first_of
 from .plan_text import duration
 
@@ -68,7 +69,7 @@ def as_named(path: str, sides: Iterable[Computation]) -> str:
     if found is None:
         return as_written(path)
     name = found[1] if found.re is _OF_JOIN else found[0]
-    texts = (of[f"key.{name}"] for one in sides for of in one.columns.values() if f"key.{name}" in of)
+    texts = (of[KEY.then(name)] for one in sides for of in one.columns.values() if KEY.then(name) in of)
     text = as_written(next(texts, ""))
     return f"{path} ({text})" if found.re is _OF_JOIN and text else path.replace(name, text) if text else path
 

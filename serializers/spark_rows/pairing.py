@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 import attrs
 
+from ..compatibility import Path
 from .spark_types import holds_all
 
 if TYPE_CHECKING:
@@ -29,6 +30,11 @@ if TYPE_CHECKING:
     from .spark_types import SparkField, SparkType
 
 
+KEY, VALUE = Path("key"), Path("value")
+"""The parts of an entry."""
+OF_MAP_KEYS = "{key}"
+STEPS = {"array": ("[]",), "map": (OF_MAP_KEYS, "{}")}
+"""What leads to the values within a type, by its word."""
 UNSCALED = "Spark sums decimals of up to 8 digits as whole numbers, and the types do not say whether these are such"
 
 
@@ -44,16 +50,16 @@ class Origin:
         now: What it is computed from now.
     """
 
-    path: str
+    path: Path = attrs.field(converter=Path)
     name: str
-    source: str = ""
+    source: Path = attrs.field(default=Path(""), converter=Path)
     was: str = ""
     now: str = ""
 
 
 def is_within(path: str, places: Iterable[str]) -> bool:
     """Whether a path is one of some, or of a field within one of them."""
-    return any(path == one or path.startswith((f"{one}.", f"{one}[", f"{one}{{")) for one in places)
+    return any(map(Path(path).is_within, places))
 
 
 @attrs.frozen
@@ -151,14 +157,14 @@ class FieldPair:
     """
 
     becomes: Becomes
-    path: str
-    source: str = ""
+    path: Path = attrs.field(converter=Path)
+    source: Path = attrs.field(default=Path(""), converter=Path)
     old: SparkType | None = None
     new: SparkType | None = None
     is_nullable: bool = True
     was: str = ""
     now: str = ""
-    instead: str = ""
+    instead: Path = attrs.field(default=Path(""), converter=Path)
     is_known: bool = False
     below: tuple[FieldPair, ...] = ()
 
@@ -197,7 +203,7 @@ class FieldPair:
 
     def stored_name(self, below: FieldPair) -> str:
         """Return the stored name of one of its fields; a name may have dots in it."""
-        return below.source.removeprefix(f"{self.source}.")
+        return below.source.after(self.source)
 
     def places(self) -> tuple[str, ...]:
         """Return the same in the order of the stored struct."""
@@ -257,7 +263,7 @@ class Pairing:
             if old.word == "struct":
                 below = tuple(self._fields(old, new, path, source))
             else:
-                steps = ("[]",) if old.word == "array" else ("{key}", "{}")
+                steps = STEPS[old.word]
                 below = tuple(
                     self._kept(was.type, now.type, path + step, source + step)
                     for step, was, now in zip(steps, old.fields, new.fields, strict=True)
@@ -281,7 +287,7 @@ class Pairing:
         )
         pairs = zip(new.names, new.fields, strict=True)
         found = [self._field(field, f"{path}.{name}", f"{source}.{name}", structs) for name, field in pairs]
-        asked = {one.source for one in found if one.becomes in {Becomes.OTHERWISE, Becomes.UNCLEAR}}
+        asked: set[str] = {one.source for one in found if one.becomes in {Becomes.OTHERWISE, Becomes.UNCLEAR}}
         of_several = {
             field.name for field, one in zip(new.fields, found, strict=True) if one.becomes is Becomes.SEVERAL
         }

@@ -86,7 +86,7 @@ def _finding(pair: FieldPair, prefix: str) -> Iterator[Finding]:
             reason = "the field is new; stored rows have no value for it"
             yield Finding(path, "SPK-3", _MIGRATE, *words, reason, (COPY, "leave it out", NEW))
         case Becomes.DROPPED:
-            name, twin = (one.rpartition(".")[2] for one in (pair.path, pair.instead))
+            name, twin = pair.path.last, pair.instead.last
             flags: tuple[Flagged | Flag, ...] = (Flag.DROPS.of(path),)
             reason = "the field is gone; its stored value is dropped"
             if twin:
@@ -105,7 +105,7 @@ def _finding(pair: FieldPair, prefix: str) -> Iterator[Finding]:
 
 def _several(pair: FieldPair, prefix: str, *, is_dropped: bool) -> Finding:
     path, new = prefix + pair.path, "" if pair.new is None else pair.new.describe()
-    name = pair.path.rpartition(".")[2].partition("#")[0]
+    name = pair.path.last.partition("#")[0]
     reason = f"several fields are called {name!r}, and their number is another: the types do not say which is which"
     flags = (Flag.DROPS.of(path),) if is_dropped else ()
     return Finding(path, "SPK-2", _MIGRATE, "", new, reason, (COPY, "keep as many of them", NEW), flags)

@@ -20,6 +20,7 @@ from ...compat.queries.description import describe_query_operator
 from ...compat.queries.kinds import JOIN, LIMIT
 from ...compat.queries.plan_text import Detail, details_in, unmarked
 from ...serializers.errors import UnsupportedFormat
+from ...serializers.spark_rows.pairing import KEY, VALUE
 from ...serializers.spark_rows.spark_types import StoreSchema, numbered
 from ...state.formats.spark.descriptions import describe_operator
 from ...state.formats.spark.reader import SparkCheckpoint
@@ -135,14 +136,16 @@ def _columns(store: str, schema: StoreSchema, plan: PlannedOperator) -> dict[str
     """Return what the columns of a store are computed from, as far as the plan shows it."""
     values = schema.value.names
     known = _texts_by_name(plan.keys)
-    found = {f"key.{name}": known[name] for name in group_of(schema.key, plan.kind).names if name in known}
-    found |= {f"value.{name}": known[name] for name in values if name in known}
+    found: dict[str, str] = {
+        KEY.then(name): known[name] for name in group_of(schema.key, plan.kind).names if name in known
+    }
+    found |= {VALUE.then(name): known[name] for name in values if name in known}
     if plan.values:  # format 1 and sessions have the keys in front of them
         of_values = values[len(values) - len(plan.values) :]
-        found |= {f"value.{name}": text for name, text in zip(of_values, plan.values, strict=True)}
+        found |= {VALUE.then(name): text for name, text in zip(of_values, plan.values, strict=True)}
     if plan.kind == JOIN:
         of_side = _texts_by_name(plan.sides[1 if store.startswith("right") else 0])
-        found |= {f"value.{name}": of_side[name] for name in values if name in of_side}
+        found |= {VALUE.then(name): of_side[name] for name in values if name in of_side}
     return found
 
 
