@@ -400,8 +400,8 @@ def asked(pair: FieldPair) -> str:
                 " is the same"
             )
         case Becomes.UNCLEAR:
-            places = f", and of {pair.instead.rpartition('.')[2]!r} by place" if pair.instead else ""
-            return f"it is the new place of {pair.path.rpartition('.')[2]!r} by name{places}: say which field it was"
+            places = f", and of {pair.instead.last!r} by place" if pair.instead else ""
+            return f"it is the new place of {pair.path.last!r} by name{places}: say which field it was"
         case Becomes.SEVERAL:
             return (
                 f"several fields are called {_name(pair)!r}, and their number changes: say which one"
@@ -421,4 +421,4 @@ def asked(pair: FieldPair) -> str:
 
 def _name(pair: FieldPair) -> str:
     """Return the name that several fields have; a path has their numbers, too."""
-    return pair.path.rpartition(".")[2].partition("#")[0]
+    return pair.path.last.partition("#")[0]
