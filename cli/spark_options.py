@@ -15,7 +15,7 @@ from .options import search_here, together
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ..state.migration.queries.plan import Said
+    from ..state.migration.queries.preparation import Said
 
 
 @attrs.frozen
@@ -173,7 +173,7 @@ def said_by(told: Iterable[Told]) -> Said:
         JobNotFound: There is no such function.
     """
     from ..compat.queries.changes import FieldChanges
-    from ..state.migration.queries.plan import Said
+    from ..state.migration.queries.preparation import Said
 
     fields: dict[int, dict[str, dict[str, Any]]] = {}
     operators: dict[int, int | None] = {}

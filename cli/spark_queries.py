@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..compat.report import CheckReport
     from ..state.formats.spark.logs import PlannedBatch
     from ..state.formats.spark.reader import SparkCheckpoint
-    from ..state.migration.queries.plan import NewSide
+    from ..state.migration.queries.preparation import NewSide
     from .spark_options import SparkOptions
 
     Query = DataFrame | DataStreamWriter
@@ -48,7 +48,7 @@ def query_report(place: str, options: SparkOptions, policy: Policy) -> CheckRepo
 
 def _tried(report: CheckReport, opened: SparkCheckpoint, side: NewSide, accept: tuple[str, ...]) -> CheckReport:
     """Plan the migration that a report names; where that asks for more, the report has this in the place of it."""
-    from ..state.migration.queries.plan import plan_migration
+    from ..state.migration.queries.preparation import plan_migration
 
     said = said_by(report.next_options)
     try:

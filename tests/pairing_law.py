@@ -20,7 +20,7 @@ from stateshift.compat.queries.problems import Asks, problems_of
 from stateshift.compat.queries.store_pairs import pair_stores
 from stateshift.compat.queries.verdict import judge, with_plans
 from stateshift.serializers.compatibility import Decision, Flag, Verdict
-from stateshift.state.migration.queries.plan import Said
+from stateshift.state.migration.queries.preparation import Said
 
 HOPELESS = {Asks.NOTHING, Asks.TYPE, Asks.MEANT, Asks.OPERATOR}
 """What no option says that is a word or a value."""

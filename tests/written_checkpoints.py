@@ -30,7 +30,7 @@ from stateshift.state.formats.spark.reader import DEFAULT_PROVIDER, ROCKSDB, Spa
 from stateshift.state.formats.spark.rocksdb_writer import DatabaseWriter, write_parts
 from stateshift.state.formats.spark.store_writer import EntryBlock, snapshots
 from stateshift.state.migration.queries.checkpoint_copy import Copy
-from stateshift.state.migration.queries.plan import Known, NewSide, plan_migration
+from stateshift.state.migration.queries.preparation import Known, NewSide, plan_migration
 from stateshift.state.migration.queries.providers import write_rows, written_families
 from stateshift.state.storage.files import Folder
 

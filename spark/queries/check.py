@@ -26,7 +26,7 @@ from ...state.formats.spark.descriptions import describe
 from ...state.formats.spark.reader import SparkCheckpoint
 from ...state.formats.spark.recording import find_recording
 from ...state.job import import_user_module, told_of, users_code
-from ...state.migration.queries.plan import Known
+from ...state.migration.queries.preparation import Known
 from ..connect import is_connect
 from .description import describe_under
 from .planning import UnstartedQuery

@@ -20,7 +20,7 @@ from ...serializers.errors import IncompatibleState, located
 from ...serializers.ways_out import Option, Told, WayOut
 from ...state.formats.spark.reader import PREFIX, SparkCheckpoint
 from ...state.migration.queries.checkpoint_copy import Copy
-from ...state.migration.queries.plan import Said, plan_migration
+from ...state.migration.queries.preparation import Said, plan_migration
 from ...state.migration.queries.report import CheckpointReport, not_shown, planned_reports
 from ...state.storage.files import Folder
 from .new_side import new_side

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ...serializers.errors import DeclarationError
 from ...state.formats.spark.descriptions import describe
 from ...state.formats.spark.reader import SparkCheckpoint
-from ...state.migration.queries.plan import NewSide
+from ...state.migration.queries.preparation import NewSide
 from .check import what_is_known
 from .description import describe_planned
 from .planning import UnstartedQuery, planned

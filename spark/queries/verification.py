@@ -35,7 +35,7 @@ from ...state.migration.queries.checkpoint_copy import UNFINISHED
 from ...state.migration.queries.compared_entries import Side, Table, differences
 from ...state.migration.queries.conversion import not_repeated
 from ...state.migration.queries.expected_entries import of_store, of_variable
-from ...state.migration.queries.plan import NewSide, Said, plan_migration
+from ...state.migration.queries.preparation import NewSide, Said, plan_migration
 from ...state.migration.queries.record import RECORD, CopyRecord
 from ...state.progress import Progress
 from ...state.savepoint.verify import Check, Outcome, VerifyReport
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from ...serializers.spark_rows.spark_types import SparkType
     from ...state.formats.flink.roots import AllowedRoot
     from ...state.migration.queries.expected_entries import Rows
-    from ...state.migration.queries.plan import CheckpointPlan
+    from ...state.migration.queries.preparation import CheckpointPlan
     from ...state.storage.files import Folder
 
 _MOST_NAMED = 3

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from ...publication.target_lock import Claim
     from ...storage.files import Folder
-    from .plan import CheckpointPlan
+    from .preparation import CheckpointPlan
     from .report import Counts, StoreReport
     from .store_plan import StorePlan
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ...formats.spark.reader import Block, SparkStore
-    from .plan import CheckpointPlan
+    from .preparation import CheckpointPlan
     from .store_plan import StorePlan
     from .variables import ProcessorPlan, VariablePlan
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ...formats.spark.reader import SparkStore
     from ...formats.spark.store_files import Entries
     from ...storage.files import Folder
-    from .plan import CheckpointPlan
+    from .preparation import CheckpointPlan
     from .report import Counts
     from .store_plan import StorePlan
 

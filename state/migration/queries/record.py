@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ...storage.files import Folder
-    from .plan import CheckpointPlan
+    from .preparation import CheckpointPlan
     from .report import StoreReport
 
 RECORD = "_stateshift-copy.json"

@@ -12,14 +12,14 @@ from ....serializers.compatibility import Decision
 from ...formats.spark.checksums import crc32c, sums_of
 from ..options import MigrationOptions
 from ..plan_file import OF_QUERIES, PlanFile, StoredPlace
-from .plan import REPEATED
+from .preparation import REPEATED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ...formats.spark.reader import SparkCheckpoint
     from ..plan_file import NewTypes
-    from .plan import CheckpointPlan
+    from .preparation import CheckpointPlan
     from .store_plan import StorePlan
     from .variables import ProcessorPlan
 

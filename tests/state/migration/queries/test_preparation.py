@@ -13,7 +13,7 @@ from stateshift.compat.queries.changes import FieldChanges
 from stateshift.compat.queries.kinds import TRANSFORM
 from stateshift.serializers.errors import IncompatibleState
 from stateshift.state.formats.spark.reader import SparkCheckpoint
-from stateshift.state.migration.queries.plan import Known, NewSide, Said, plan_migration
+from stateshift.state.migration.queries.preparation import Known, NewSide, Said, plan_migration
 
 KEY = ("key", (Column("k", "k", "string"),))
 NUMBER, STRUCT = Column("n", "", "long"), Column("s", "", "", (Column("x", "", "long"),))
