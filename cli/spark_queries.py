@@ -48,11 +48,11 @@ def query_report(place: str, options: SparkOptions, policy: Policy) -> CheckRepo
 
 def _tried(report: CheckReport, opened: SparkCheckpoint, side: NewSide, accept: tuple[str, ...]) -> CheckReport:
     """Plan the migration that a report names; where that asks for more, the report has this in the place of it."""
-    from ..state.migration.queries.preparation import plan_migration
+    from ..state.migration.queries.preparation import prepare_copy
 
     said = said_by(report.next_options)
     try:
-        plan_migration(opened, side, attrs.evolve(said, accept=(*accept, *said.accept)))
+        prepare_copy(opened, side, attrs.evolve(said, accept=(*accept, *said.accept)))
     except StateShiftError as error:
         advice = advice_text(error, on_command_line)
         asks = (*error.what.splitlines(), *([f"what to do: {advice}"] if advice else []))

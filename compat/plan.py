@@ -38,8 +38,9 @@ class StateAction(enum.StrEnum):
 
     COPY: bytes and header are kept. RELABEL: bytes are kept, under a new snapshot or name. REKEY: the value's bytes are
     kept, under a rewritten key. CONVERT: values are read, converted and rewritten; keys, too, if all keys are. DROP:
-    the state is left out, as the caller asked. WRITE: the state is made from rows of another source, beside the stored
-    state or in place of it; no migration does that.
+    the state is left out, as the caller asked. NEW: nothing of it is stored, and it starts empty; only plans for
+    queries list such states. WRITE: the state is made from rows of another source, beside the stored state or in place
+    of it; no migration does that.
     """
 
     COPY = "copy"
@@ -47,6 +48,7 @@ class StateAction(enum.StrEnum):
     REKEY = "rekey"
     CONVERT = "convert"
     DROP = "drop"
+    NEW = "new"
     WRITE = "write"
 
 

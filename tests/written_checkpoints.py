@@ -30,7 +30,7 @@ from stateshift.state.formats.spark.reader import DEFAULT_PROVIDER, ROCKSDB, Spa
 from stateshift.state.formats.spark.rocksdb_writer import DatabaseWriter, write_parts
 from stateshift.state.formats.spark.store_writer import EntryBlock, snapshots
 from stateshift.state.migration.queries.checkpoint_copy import Copy
-from stateshift.state.migration.queries.preparation import Known, NewSide, plan_migration
+from stateshift.state.migration.queries.preparation import Known, NewSide, prepare_copy
 from stateshift.state.migration.queries.providers import write_rows, written_families
 from stateshift.state.storage.files import Folder
 
@@ -323,7 +323,7 @@ def on_files(case, said, fates, random):
 
 def migrates(case, said, fates, entries, old, side, target):
     """Migrate a checkpoint with some entries, and compare each entry of the copy with what it should be."""
-    plan = plan_migration(old, attrs.evolve(side, known=Known(case.known)), said)
+    plan = prepare_copy(old, attrs.evolve(side, known=Known(case.known)), said)
     expected = Expected(case, said, fates, entries)
     if expected.unmergeable:
         with pytest.raises(IncompatibleState, match="cannot be merged"):

@@ -20,6 +20,7 @@ from ..new_side import new_side_options
 from ..next_steps import flink_command, options_given, start_lines
 from ..options import (
     NOT_COMPARED,
+    PREFIX,
     allowed_roots,
     common_options,
     is_spark,
@@ -33,16 +34,17 @@ from ..options import (
 )
 from ..output import Column, Line, Row, Table, print_json, print_lines, print_notice, print_styled
 from ..progress import show_progress
+from ..render.plan import plan_lines, query_lines
 from ..revisions import recorded_job
-from ..spark_migration import OF_PLANS, migrate_spark
-from ..spark_options import OF_CHANGES, ONLY_OF_QUERIES, SparkOptions, query_options, spark_change_options
+from ..spark_migration import migrate_spark
+from ..spark_options import OF_CHANGES, ONLY_OF_QUERIES, query_options, spark_change_options
 from .planned_runs import planned_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ...compat.description import JobDescription
-    from ...compat.plan import MigrationPlan
+    from ...compat.plan import MigrationPlan, OperatorPlan
     from ...state.migration.estimate import Estimate
     from ...state.migration.options import MigrationOptions
     from ...state.migration.report import MigrationReport
@@ -52,9 +54,8 @@ _COLUMNS = (Column("operator", is_name=True), Column("state", is_name=True), Col
             Column("read", is_number=True), Column("written", is_number=True),
             Column("dropped", is_number=True))  # fmt: skip
 _DONE = {"copy": "copied as bytes", "relabel": "copied, new header", "rekey": "copied under new keys",
-         "convert": "converted", "drop": "dropped"}  # fmt: skip
+         "convert": "converted", "drop": "dropped", "new": "starts empty"}  # fmt: skip
 _ONLY_OF_A_QUERY = ONLY_OF_QUERIES | OF_CHANGES
-_OF_A_QUERY = {"source", "target_place", "plan_file", "dry_run", "with_json", "redact"} | OF_PLANS
 _SLOWER = f"about {TIMES_SLOWER} times slower without numba (pip install 'stateshift[spark]')"
 
 
@@ -136,39 +137,38 @@ def command(
     query wrote on a little data. Spark does not start a query on NEW before it is complete.
     """
     if is_spark(source):
-        refuse_options("a migration of a Spark query's checkpoint does not take {}", others_than=_OF_A_QUERY)
-        typed = SparkOptions.given()
-        return migrate_spark(source, target_place, typed, plan_file or "", dry_run=dry_run, with_json=with_json)
-    refuse_options(f"a migration of a savepoint does not take {{}}{spark_is_meant(source)}", names=_ONLY_OF_A_QUERY)
-    from ...spark.migrate import migrate
-    from ...state.publication.publish import IfTargetExists
-
-    plan = None
-    if downgrade:
-        if side.job or side.like or plan_file:
-            raise click.UsageError("--downgrade determines the new types; leave out --job, --like and --plan")
-        description: JobDescription | None = recorded_job(downgrade, open_savepoint(source).describe())
-    elif plan_file is not None:
-        plan, description = planned_run(plan_file, side, options)
-        options = plan.options
+        report = migrate_spark(source, target_place, plan_file or "", dry_run=dry_run)
     else:
-        given = side.unless_types_stay(source, options)
-        description = None if given is None else given.describe()
-    with show_progress() as progress, failures_told(target_place):
-        report = migrate(
-            source,
-            target_place,
-            description,
-            options,
-            master=master,
-            py_files=py_files,
-            dry_run=dry_run,
-            expected=plan,
-            target_exists=IfTargetExists(target_exists),
-            announce=announce_run,
-            progress=progress,
-            allow_roots=allowed_roots(),
-        )
+        refuse_options(f"a migration of a savepoint does not take {{}}{spark_is_meant(source)}", names=_ONLY_OF_A_QUERY)
+        from ...spark.migrate import migrate
+        from ...state.publication.publish import IfTargetExists
+
+        plan = None
+        if downgrade:
+            if side.job or side.like or plan_file:
+                raise click.UsageError("--downgrade determines the new types; leave out --job, --like and --plan")
+            description: JobDescription | None = recorded_job(downgrade, open_savepoint(source).describe())
+        elif plan_file is not None:
+            plan, description = planned_run(plan_file, side, options)
+            options = plan.options
+        else:
+            given = side.unless_types_stay(source, options)
+            description = None if given is None else given.describe()
+        with show_progress() as progress, failures_told(target_place):
+            report = migrate(
+                source,
+                target_place,
+                description,
+                options,
+                master=master,
+                py_files=py_files,
+                dry_run=dry_run,
+                expected=plan,
+                target_exists=IfTargetExists(target_exists),
+                announce=announce_run,
+                progress=progress,
+                allow_roots=allowed_roots(),
+            )
     if with_json:
         print_json(report.to_data() | {"start_command": start_command(report)})
     elif dry_run:
@@ -252,7 +252,7 @@ def report_start_lines(report: MigrationReport) -> list[str]:
 
 def start_command(report: MigrationReport) -> str | None:
     """Return how a Flink job starts on the result; None after a dry run, and if Flink cannot restore it."""
-    if report.dry_run or not _is_flink_restorable(report):
+    if report.dry_run or report.query is not None or not _is_flink_restorable(report):
         return None
     return flink_command(report.target, with_orphans=_has_orphans(report))
 
@@ -270,7 +270,7 @@ def _headline(report: MigrationReport) -> str:
         return f"copied: no changes needed; every file is as it was, in {report.target}"
     by_action = Counter(count.action for count in report.states)
     actions = set(by_action)
-    if actions <= {"copy"}:
+    if actions <= {"copy", "new"}:
         done = "rewritten" if report.tasks else "copied with the requested changes"
         return f"{done}: every entry as it was, in {report.target}"
     if "convert" not in actions and "rekey" in actions:
@@ -306,12 +306,15 @@ def _rows(report: MigrationReport) -> list[list[str]]:
 
 
 def _size_line(report: MigrationReport) -> str:
-    streams = [f"{many(report.tasks, 'stream')} rewritten"] if report.tasks else []
-    streams += [f"{many(report.copies, 'file')} copied"] if report.copies else []
+    names = ("stream", "file") if report.query is None else ("partition", "partition")
+    streams = [f"{many(report.tasks, names[0])} rewritten"] if report.tasks else []
+    streams += [f"{many(report.copies, names[1])} copied"] if report.copies else []
     streams += [f"{many(report.resumed, 'stream')} finished before"] if report.resumed else []
     what = f"{', '.join(streams)}; " if streams else ""
-    read, written = size_text(report.bytes_read), size_text(report.bytes_written)
     where = "" if report.estimate is None else f", {_where(report.estimate)}"
+    if report.bytes_read is None or report.bytes_written is None:
+        return f"{what.removesuffix('; ')} in {report.seconds:.1f} s"
+    read, written = size_text(report.bytes_read), size_text(report.bytes_written)
     return f"{what}{read} read, {written} written in {report.seconds:.1f} s{where}"
 
 
@@ -384,6 +387,16 @@ def _blocks(report: MigrationReport) -> Iterator[Line | Table]:
         yield [(f"  {line}", "yellow")]
     for line in _below(report):
         yield [(f"  {line}", "dim")]
+    if report.query is not None:
+        told = (f"  operator {one.uid}: {line}" for one in report.plan.operators for line in _changes(one))
+        yield from ([(line, "")] for line in dict.fromkeys(told))  # a key changes in each store of a join
+        yield from query_lines(report.query.to_data())
+
+
+def _changes(operator: OperatorPlan) -> Iterator[str]:
+    from ...compat.explain import finding_line
+
+    return (finding_line(finding) for state in operator.states for finding in state.findings)
 
 
 def _lost_on_the_way_back(report: MigrationReport, downgrade: str) -> Iterator[str]:
@@ -417,6 +430,10 @@ def _is_comparable(report: MigrationReport) -> bool:
 def _ending(report: MigrationReport) -> Iterator[str]:
     yield f"source untouched: {report.source}"
     yield f"rollback: possible; {report.rollback}"
+    if report.query is not None:
+        yield f"prove it: stateshift verify {shell_word(PREFIX + report.target)}"
+        yield f"start the new query with checkpointLocation {report.target}"
+        return
     yield f"prove it: stateshift verify {shell_word(report.target)}"
     if _is_comparable(report):
         places = f"{shell_word(report.source)} {shell_word(report.target)}"
@@ -437,10 +454,8 @@ def _quarantine_lines(report: MigrationReport) -> Iterator[str]:
 
 
 def _dry_lines(report: MigrationReport) -> Iterator[Line | Row]:
-    from ..render.plan import plan_lines
-
     assert report.plan_file is not None  # noqa: S101 - of a dry run
-    yield from plan_lines(report.plan_file, f"{report.plan.job}")
+    yield from plan_lines(report.plan_file, report.plan.job if report.query is None else "")
     yield from ([(line, "")] for line in ("", *_tried_lines(report)))
 
 
@@ -458,7 +473,8 @@ def _tried_lines(report: MigrationReport) -> Iterator[str]:
         if empty:
             yield f"not tried, because there is no entry{_or_none(report.plan)}: {empty}"
     where = "" if report.estimate is None else f", {_expected_of(report.estimate)}"
-    yield f"dry run: nothing was written; {size_text(report.bytes_read)} would be read{where}"
+    read = "" if report.bytes_read is None else f"; {size_text(report.bytes_read)} would be read{where}"
+    yield f"dry run: nothing was written{read}"
 
 
 def _or_none(plan: MigrationPlan) -> str:

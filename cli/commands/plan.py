@@ -22,17 +22,15 @@ from ..options import (
 from ..output import print_json, print_notice, print_styled
 from ..progress import spinning
 from ..spark_migration import OF_PLANS, planned_query
-from ..spark_options import OF_CHANGES, ONLY_OF_QUERIES, SparkOptions, query_options, spark_change_options
+from ..spark_options import OF_CHANGES, ONLY_OF_QUERIES, query_options, spark_change_options
 from ..whole_files import output_option, says_format
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from ...state.migration.options import MigrationOptions
     from ...state.migration.plan_file import NewTypes, PlanFile
     from ..new_side import NewSide
-    from ..output import Line, Row, Table
     from ..whole_files import OutputFile
 
 
@@ -98,22 +96,20 @@ def command(
     from ...state.migration.plan_file import FORMAT, VERSION
     from ..render.plan import plan_lines
 
-    lines: Iterator[Line | Row | Table]
     if is_spark(savepoint):
         refuse_options("a plan for a Spark query's checkpoint does not take {}", others_than=_OF_A_QUERY)
-        plan, lines = planned_query(savepoint, SparkOptions.given())
+        plan = planned_query(savepoint)
     else:
         told = f"a plan for a savepoint does not take {{}}{spark_is_meant(savepoint)}"
         refuse_options(told, names=ONLY_OF_QUERIES | OF_CHANGES)
         plan = _planned(savepoint, side.unless_types_stay(savepoint, options), options, counted=counted)
-        lines = plan_lines(plan)
     if file is not None:
         with file.opened() as stream:
             stream.write(plan.to_json())
     if with_json:
         print_json({"format": FORMAT, "version": VERSION, **plan.to_data()})
     else:
-        print_styled([*lines, *_next_steps(plan, file)])
+        print_styled([*plan_lines(plan), *_next_steps(plan, file)])
     return Status.DONE
 
 

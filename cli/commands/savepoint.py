@@ -68,7 +68,7 @@ def _lines(report: MigrationReport, written: Savepoint) -> Iterator[str]:
     yield f"savepoint of batch {written.position['batch']}: {written.place}"
     yield (
         f"  {many(len(written.operators), 'operator')}, {many(entries, 'entry', 'entries')}, "
-        f"{size_text(report.bytes_written)} written in {report.seconds:.1f} s"
+        f"{size_text(report.bytes_written or 0)} written in {report.seconds:.1f} s"
     )
     if report.unproven:
         yield f"  {NOT_COMPARED}: {report.unproven}"

@@ -9,7 +9,8 @@ from ...compat.explain import MUST_DECLARE, STYLES
 from ...compat.fingerprint import UNKNOWN
 from ...compat.lazy_tables import is_joined
 from ...compat.likeness import FEW, as_there, likeness, root_of
-from ...compat.reference_time import length_text
+from ...compat.queries.wording import as_written
+from ...compat.reference_time import length_text, millis_text
 from ...serializers.compatibility import Flagged, Path
 from ...serializers.wording import many
 from ...state.migration.plan_file import RECORDED
@@ -23,9 +24,10 @@ if TYPE_CHECKING:
 
 _COLUMNS = (Column("state", is_name=True), Column("kind"), Column("done"), Column("entries", is_number=True),
             Column("bytes", is_number=True), Column("tried"), Column("old job"))  # fmt: skip
-_DONE = {"copy": "copied", "relabel": "new header", "rekey": "new keys", "convert": "converted", "drop": "dropped"}
+_DONE = {"copy": "copied", "relabel": "new header", "rekey": "new keys", "convert": "converted", "drop": "dropped",
+         "new": "starts empty"}  # fmt: skip
 _COUNTED = {"convert": "converted", "rekey": "copied under new keys",
-            "relabel": "copied under a new header", "drop": "dropped"}  # fmt: skip
+            "relabel": "copied under a new header", "drop": "dropped", "new": "empty"}  # fmt: skip
 _TRIED = {True: "yes", False: "no", None: ""}
 _ACTION_STYLES = {"convert": "yellow", "drop": "red"}
 _NOTE = "compatible"
@@ -40,7 +42,8 @@ def plan_lines(plan: PlanFile, new_types: str = "") -> Iterator[Line | Row]:
     """
     decision = plan.summary["decision"]
     yield [(decision, STYLES[decision]), (f": {_headline(plan)}", "bold")]
-    yield [(f"  from savepoint {plan.source.place} to {new_types or plan.new_types}", "dim")]
+    of = "" if plan.typed is not None else "savepoint "
+    yield [(f"  from {of}{plan.source.place} to {new_types or plan.new_types}", "dim")]
     options = ", ".join(_options(plan))
     if options:
         yield [(f"  with {options}", "dim")]
@@ -56,7 +59,7 @@ def _headline(plan: PlanFile) -> str:
     counts = plan.summary["states"]
     if plan.summary["decision"] == "start":
         return "nothing has to change; a migration copies every file as it is"
-    changed = [f"{counts[name]:,} {_COUNTED[name]}" for name in ("convert", "rekey", "relabel", "drop") if counts[name]]
+    changed = [f"{counts[name]:,} {words}" for name, words in _COUNTED.items() if counts.get(name)]
     rest = ["the rest copied as bytes"] if counts["copy"] else []
     whole = ", ".join([*changed, *rest]) or "none changed; other parts of the savepoint are"
     return f"of {many(sum(counts.values()), 'state')}, {whole}"
@@ -67,6 +70,8 @@ def _options(plan: PlanFile) -> Iterator[str]:
     from ...state.migration.options import MigrationOptions
     from ...state.migration.options_data import options_to_data
 
+    for name, value in (plan.typed or {}).items():
+        yield name.replace("_", "-") + ("" if value is True else f" {_listed(value)}")
     defaults = options_to_data(MigrationOptions())
     for name, value in options_to_data(plan.options).items():
         if value == defaults[name]:
@@ -89,7 +94,8 @@ def _listed(value: Any) -> str:
 def _operator_lines(operator: dict[str, Any], said: dict[tuple[Hashable, ...], str]) -> Iterator[Line | Row]:
     """Yield the lines on an operator; `said` maps lines that were printed to their place, and is extended."""
     uid, operator_id = operator["uid"], operator["operator_id"]
-    title = f"operator {uid} ({operator_id})" if uid else f"operator {operator_id}"
+    is_known = uid and operator["parallelism"]["old"] is not None  # the name of a query's operator has its number
+    title = f"operator {uid} ({operator_id})" if is_known else f"operator {uid or operator_id}"
     yield [(title, "bold"), (f": {'; '.join(_operator_facts(operator))}", "")]
     if operator["unreadable"]:
         yield [(f"  not all of its state can be read: {operator['unreadable']}", "red")]
@@ -115,10 +121,16 @@ def _told_once(state: dict[str, Any], place: str, said: dict[tuple[Hashable, ...
     lines = list(_state_lines(state))
     told = [_as_told(state[name]) for name in ("transform", "rewrites", "code", "former_time_to_live_s")]
     told.append(_as_told([one for one in state["findings"] if one["verdict"] != _NOTE or one["flags"]]))
-    reasons = [one.replace(root_of(told) or "$", "$") for one in state["old_job"]["reasons"]]  # of the same paths
-    told += (state["old_job"]["decision"], reasons)
+    decision, why = _old_job(state)
+    told += (decision, [one.replace(root_of(told) or "$", "$") for one in why])  # of the same paths
     first = said.setdefault(likeness(told), place) if len(lines) > 2 else place
     return lines if first == place else [lines[0], [(f"    {as_there(first, told)}", "dim")]]
+
+
+def _old_job(state: dict[str, Any]) -> tuple[Any, list[str]]:
+    """Return what the old job could do with the result, and why; "" if the plan does not say it."""
+    found = state["old_job"] or {"decision": "", "reasons": []}
+    return found["decision"], found["reasons"]
 
 
 def _as_told(data: Any, name: str = "") -> Any:
@@ -172,7 +184,7 @@ def _operator_facts(operator: dict[str, Any]) -> Iterator[str]:
 
 def _row(state: dict[str, Any]) -> Line:
     entries, size = state["entries"], state["bytes"]
-    old_job = state["old_job"]["decision"]
+    old_job, _ = _old_job(state)
     return [
         (state["name"], "bold"),
         (state["kind"], ""),
@@ -180,12 +192,14 @@ def _row(state: dict[str, Any]) -> Line:
         ("" if entries is None else f"{entries:,}", ""),
         ("" if size is None else f"{size:,}", ""),
         (_TRIED[state["tried"]], ""),
-        (old_job, STYLES[old_job]),
+        (old_job, STYLES[old_job] if old_job else ""),
     ]
 
 
 def _state_lines(state: dict[str, Any]) -> Iterator[Line]:
-    if state["action"] == "drop" or (state["action"] == "rekey" and not state["findings"] and not state["new_name"]):
+    if state["action"] in {"drop", "new"} or (
+        state["action"] == "rekey" and not state["findings"] and not state["new_name"]
+    ):
         return
     does = "in one table with" if is_joined(state["name"], state["new_name"] or "") else "renamed to"
     named = f", {does} {state['new_name']}" if state["new_name"] else ""
@@ -211,8 +225,9 @@ def _state_lines(state: dict[str, Any]) -> Iterator[Line]:
             (f"  {_change(old, new)}  {finding['reason']}  [{finding['rule']}]{flags}", ""),
         ]
     yield from _note_lines(finding for finding in state["findings"] if finding["verdict"] == _NOTE)
-    for reason in state["old_job"]["reasons"]:
-        yield [(f"    old job on the result: {state['old_job']['decision']}; {reason}", "dim")]
+    decision, reasons = _old_job(state)
+    for reason in reasons:
+        yield [(f"    old job on the result: {decision}; {reason}", "dim")]
 
 
 def _code_lines(code: dict[str, str]) -> Iterator[Line]:
@@ -238,8 +253,31 @@ def _change(old: str, new: str) -> str:
     return old if old == new else f"{old} -> {new}"
 
 
+def query_lines(query: dict[str, Any]) -> Iterator[Line]:
+    """Yield lines on what the copy of a query's checkpoint has beside state; `query` is of a report or a plan."""
+    for one in query["operators"]:
+        if one["was"] and one["becomes"] and one["was"] != one["becomes"]:
+            yield [(f"  operator {one['was']} is {one['becomes']} now", "")]
+    yield from ([(f"  {warning}", "yellow")] for warning in query["warnings"])
+    watermark = f", watermark {millis_text(query['watermark_ms'])}" if query["watermark_ms"] else ""
+    kept = "" if query["has_new_id"] else f"query {query['query_id']}, "
+    yield [(f"  kept: {kept}batch {query['batch']}, offsets{watermark}", "")]
+    if query["has_new_id"]:
+        yield [(f"  new: query {query['query_id'] or 'id'}", "")]
+    if query["known_from"]:
+        yield [(f"  what is computed was compared: known from {query['known_from']}", "")]
+    yield from ([(f"  not compared: {as_written(line)}", "dim")] for line in query["not_compared"])
+    yield from ([(f"  not shown by the files: {line}", "dim")] for line in query["not_shown"])
+
+
 def _ending(plan: PlanFile) -> Iterator[Line]:
-    summary = plan.summary
+    summary, query = plan.summary, plan.summary.get("query")
+    if query is not None:
+        rewritten, copied = summary["streams_rewritten"], summary["files_copied"]
+        yield [(f"work: {many(rewritten, 'partition')} to convert, {copied:,} to copy", "")]
+        yield from query_lines(query)
+        yield [(f"rollback: {plan.rollback['source']}", "")]
+        return
     streams = f"{many(summary['streams_rewritten'], 'stream')} to rewrite, {many(summary['files_copied'], 'file')}"
     yield [(f"work: {streams} to copy, {size_text(summary['bytes_to_read'])} to read", "")]
     if summary["reference_time"] is not None:

@@ -19,9 +19,11 @@ import attrs
 from ...serializers.errors import IncompatibleState, located
 from ...serializers.ways_out import Option, Told, WayOut
 from ...state.formats.spark.reader import PREFIX, SparkCheckpoint
+from ...state.migration.plan_file import NewTypes
+from ...state.migration.planning import query_plan_file
 from ...state.migration.queries.checkpoint_copy import Copy
-from ...state.migration.queries.preparation import Said, plan_migration
-from ...state.migration.queries.report import CheckpointReport, not_shown, planned_reports
+from ...state.migration.queries.preparation import Said, prepare_copy
+from ...state.migration.queries.report import planned_report
 from ...state.storage.files import Folder
 from .new_side import new_side
 
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from ...compat.description import JobDescription
     from ...compat.queries.changes import FieldChanges
     from ...state.migration.plan_file import PlanFile
+    from ...state.migration.queries.preparation import NewSide
+    from ...state.migration.report import MigrationReport
 
 
 def migrate_checkpoint(
@@ -52,7 +56,7 @@ def migrate_checkpoint(
     require_recording: bool = False,
     dry_run: bool = False,
     expected: PlanFile | None = None,
-) -> CheckpointReport:
+) -> MigrationReport:
     """Copy a checkpoint, with the state of its last committed batch under the types of a new query.
 
     With `query`, what stands in the columns is compared, too, as far as a recording or `was` says it: a column that is
@@ -92,35 +96,27 @@ def migrate_checkpoint(
     folder = Folder.at(str(target).removeprefix(PREFIX))
     with new_side(old, like, query, was) as new:
         with located(savepoint=old.place, checkpoint=old.place):
-            if require_recording and not new.known.is_whole:
-                raise IncompatibleState.before_writing(
-                    "nothing says what the query computed that wrote the whole state",
-                    advice=(
-                        WayOut.telling("name the old code:", Option.WAS, "MODULE:FUNCTION"),
-                        WayOut("leave out", (Told(Option.REQUIRE_RECORDING),)),
-                    ),
-                )
-            plan = plan_migration(old, new, said)
-        report = CheckpointReport(
-            old.place,
-            folder.place,
-            "" if new_query_id else old.log.query_id,
-            new_query_id,
-            plan.batch,
-            old.log.watermark_ms,
-            plan.dropped_batch,
-            planned_reports(plan),
-            plan.dropped_operators,
-            plan.known_from,
-            plan.not_compared,
-            tuple(not_shown(old)),
-            dry_run=True,
-            plan_sha256=plan.digest(),
-        )
+            if require_recording:
+                _require_known(new)
+            prepared = prepare_copy(old, new, said)
+        report = planned_report(prepared, folder.place)
         if expected is not None:
-            expected.require_same(report.plan_file(expected.new_types, expected.typed or {}))
-        if not dry_run:
-            copy = Copy(plan, folder)
-            own_id = copy.new_id if new_query_id else old.log.query_id
-            report = attrs.evolve(report, stores=copy.run(), query_id=own_id, dry_run=False)
+            expected.require_same(query_plan_file(report, expected.new_types, expected.typed or {}))
+        if dry_run:
+            report = attrs.evolve(report, plan_file=query_plan_file(report, NewTypes()))
+        else:
+            copy = Copy(prepared, folder)
+            report = report.copied(copy.run(), copy.new_id if new_query_id else old.log.query_id)
     return attrs.evolve(report, seconds=time.perf_counter() - start)
+
+
+def _require_known(new: NewSide) -> None:
+    """Refuse a new side of whose old query not all is known."""
+    if not new.known.is_whole:
+        raise IncompatibleState.before_writing(
+            "nothing says what the query computed that wrote the whole state",
+            advice=(
+                WayOut.telling("name the old code:", Option.WAS, "MODULE:FUNCTION"),
+                WayOut("leave out", (Told(Option.REQUIRE_RECORDING),)),
+            ),
+        )

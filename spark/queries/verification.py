@@ -35,7 +35,7 @@ from ...state.migration.queries.checkpoint_copy import UNFINISHED
 from ...state.migration.queries.compared_entries import Side, Table, differences
 from ...state.migration.queries.conversion import not_repeated
 from ...state.migration.queries.expected_entries import of_store, of_variable
-from ...state.migration.queries.preparation import NewSide, Said, plan_migration
+from ...state.migration.queries.preparation import NewSide, Said, prepare_copy
 from ...state.migration.queries.record import RECORD, CopyRecord
 from ...state.progress import Progress
 from ...state.savepoint.verify import Check, Outcome, VerifyReport
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from ...serializers.spark_rows.spark_types import SparkType
     from ...state.formats.flink.roots import AllowedRoot
     from ...state.migration.queries.expected_entries import Rows
-    from ...state.migration.queries.preparation import CheckpointPlan
+    from ...state.migration.queries.preparation import PreparedCopy
     from ...state.storage.files import Folder
 
 _MOST_NAMED = 3
@@ -108,7 +108,7 @@ def verify_checkpoint(
         is_done=True,
     )
     try:
-        plan = plan_migration(source, new, said)
+        plan = prepare_copy(source, new, said)
     except IncompatibleState as error:
         detail = "; ".join(["it is not the copy that its record describes", *map(str.strip, error.what.split("\n"))])
         return VerifyReport(folder.place, (Check("structure", Outcome.FAILED, detail, RECORD),))
@@ -129,7 +129,7 @@ def _opened(folder: Folder, record: CopyRecord, name: str) -> SparkCheckpoint:
 @attrs.define
 class _Verifying:
     record: CopyRecord
-    plan: CheckpointPlan
+    plan: PreparedCopy
     copy: SparkCheckpoint
     progress: Callable[[Progress], None]
     done: int = 0

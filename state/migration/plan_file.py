@@ -4,7 +4,8 @@
      "summary": …, "rollback": …, "operators": [ … {"states": [ … ]} ]}
 
 A plan for the checkpoint of a Spark query is such a file, too: its new types come from a query, its options are those
-of the command as they were typed, and its summary has the digest of all that the copy will contain.
+of the command as they were typed, and `query` in its summary has the digest of all that the copy will contain. What
+only a savepoint has is null there.
 A run reads from it the origin of the new types and the options, makes the plan again, and compares the rest of the file
 with it. So nothing is done that the file does not say, even if the file, the job or the savepoint was changed.
 Sentences are not compared: they explain facts that are, and another release may have other words.
@@ -41,13 +42,16 @@ _MEASURED: Final = frozenset({"entries", "bytes", "tried", RECORDED})
 """The fields that a run does not compare: counts of entries, which `_metadata` fixes, and the project's history."""
 _DIGEST: Final = frozenset({"plan_sha256"})
 _SENTENCES: Final = _DIGEST | {
-    *("reason", "reasons", "ways_out", "conversion", "unreadable", "source", "notes", "not_compared", "not_shown")
+    *("reason", "reasons", "ways_out", "conversion", "unreadable", "source", "notes", "not_compared", "not_shown"),
+    "warnings",
 }
 """The fields with sentences, and the digest over them: a difference in these alone is none."""
 _MERGES = "merges"
 """The field whose names are those of states, so that none of them is a sentence."""
 OF_QUERIES = "spark:"
 """What the place of a source begins with, if it is the checkpoint of a Spark query."""
+_FORMER_ACTIONS = {"starts empty": "new", "dropped": "drop"}
+"""What was done with states of queries, in files that say nothing else of them."""
 _LIMIT = "max_bad_values"
 """The option that may be edited in a file."""
 _MOST_DIFFERENCES = 30
@@ -184,7 +188,7 @@ class PlanFile:
                 typed=typed,
                 summary=facts.required("summary").rest(),
                 rollback=facts.required("rollback").rest(),
-                operators=[operator.rest() for operator in facts.objects("operators")],
+                operators=[_in_present_words(operator.rest()) for operator in facts.objects("operators")],
                 options_sha256=facts.text("options_sha256", optional=True) if "options_sha256" in facts else "",
             )
             source.require_empty()
@@ -230,6 +234,8 @@ class PlanFile:
         Raises:
             PlanChanged: The plans differ; the error lists the differences, by operator, state and field.
         """
+        if self.typed is not None and "query" not in self.summary:
+            now = now.in_former_shape()
         differences = self._differences(now, _SENTENCES)
         if not differences:
             return
@@ -243,6 +249,24 @@ class PlanFile:
             "the run would not do what the plan describes" + (others if self.stateshift != now.stateshift else ""),
             differences=tuple(shown),
         )
+
+    def in_former_shape(self) -> PlanFile:
+        """Return the plan of a query with what its first files said, and nothing else."""
+        query = self.summary["query"]
+        dropped = [one["was"] for one in query["operators"] if not one["becomes"]]
+        facts = {name: query[name] for name in query if name not in {"operators", "warnings"}}
+        summary = facts | {"decision": self.summary["decision"], "dropped_operators": dropped}
+        operators = [
+            {
+                **{name: one[name] for name in ("operator_id", "uid")},
+                "states": [
+                    {"name": of["new_name"] or of["name"], **{name: of[name] for name in ("kind", "action")}}
+                    for of in one["states"]
+                ],
+            }
+            for one in self.operators
+        ]
+        return attrs.evolve(self, summary=summary, operators=operators)
 
     def _options_digest(self) -> str:
         """Return the digest of the options that are not the default ones, so that further options do not change it."""
@@ -261,6 +285,15 @@ class PlanFile:
             *_fact_differences("rollback", self.rollback, now.rollback, ignored),
             *_operator_differences(self.operators, now.operators, ignored),
         ]
+
+
+def _in_present_words(operator: dict[str, Any]) -> dict[str, Any]:
+    """Return an operator of a file with the present words for what is done with its states."""
+    states = operator.get("states")
+    for state in states if isinstance(states, list) else ():
+        if isinstance(state, dict) and (word := _FORMER_ACTIONS.get(str(state.get("action")))):
+            state["action"] = word
+    return operator
 
 
 def _operator_differences(

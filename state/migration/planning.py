@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -26,7 +27,7 @@ from ..formats.flink.missing_files import require_files
 from ..job import load_job
 from ..savepoint.reader import Savepoint
 from .options import MigrationOptions
-from .plan_file import RECORDED, NewTypes, PlanFile, StoredPlace
+from .plan_file import OF_QUERIES, RECORDED, NewTypes, PlanFile, StoredPlace
 from .preparation import prepare
 from .repartition import with_merges_loaded
 from .run import new_parallelism, try_out
@@ -34,7 +35,7 @@ from .scan import failures_counted
 from .tasks import CopyTask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from ...compat.description import JobDescription
     from ...compat.header_snapshots import Labels
@@ -47,7 +48,9 @@ if TYPE_CHECKING:
     from ..savepoint.states import Measure
     from ..storage.files import Folder
     from .preparation import Preparation
+    from .report import MigrationReport
 
+_BOTH: dict[str, Any] = {"old": None, "new": None}
 AT_RUN = "when the run begins"
 
 
@@ -119,11 +122,10 @@ def plan_of(
     savepoint, plan = prepared.savepoint, prepared.plan
     stored = savepoint.describe(trust_stored_serializers=options.trust_stored_serializers, trust=options.trust)
     backs = ways_back_after(stored, plan)
-    actions = Counter(str(state.action) for operator in plan.operators for state in operator.states)
     copies = sum(isinstance(task, CopyTask) for task in prepared.tasks)
     summary = {
         "decision": str(Decision.START if plan.is_empty else Decision.MIGRATE),
-        "states": {str(action): actions[action] for action in StateAction if action is not StateAction.WRITE},
+        "states": _actions(plan),
         "reference_time": _reference_time(plan, options),
         "flink_restorable": _is_flink_restorable(prepared),
         "streams_rewritten": len(prepared.tasks) - copies,
@@ -144,10 +146,47 @@ def plan_of(
             RECORDED: None if plan.is_empty else _recorded_rollback(stored, plan, code_of(stored)),
         },
         operators=[
-            _operator_data(savepoint.operator(one.operator_id), one, backs) | {"plan_sha256": _digest(data)}
+            _operator_data(one, savepoint.operator(one.operator_id), backs) | {"plan_sha256": _digest(data)}
             for one, data in zip(plan.operators, to_data(plan)["operators"], strict=True)
         ],
     )
+
+
+def query_plan_file(report: MigrationReport, new_types: NewTypes, typed: dict[str, Any] | None = None) -> PlanFile:
+    """Return the plan of a query's migration that wrote nothing; a run that follows it makes the same one.
+
+    Args:
+        report: The report of the migration.
+        new_types: The origin of the new types, for the file.
+        typed: The options of the command, as they were typed.
+    """
+    assert report.query is not None  # noqa: S101 - it is of one
+    return PlanFile(
+        stateshift=__version__,
+        source=StoredPlace(f"{OF_QUERIES}{report.source}", ""),
+        new_types=new_types,
+        options=MigrationOptions(),
+        typed=typed or {},
+        summary={
+            "decision": str(report.decision),
+            "states": _actions(report.plan),
+            **fields_of(report, "streams_rewritten=tasks files_copied=copies"),
+            **dict.fromkeys(("reference_time", "flink_restorable", "bytes_to_read", "entries", "bytes")),
+            "query": report.query.to_data(),
+        },
+        rollback={"source": report.rollback, "old_job_on_result": None, RECORDED: None},
+        operators=[
+            _operator_data(one) | {"plan_sha256": _digest(data)}
+            for one, data in zip(report.plan.operators, to_data(report.plan)["operators"], strict=True)
+        ],
+    )
+
+
+def _actions(plan: MigrationPlan) -> dict[str, int]:
+    """Return the number of states by what is done with them; new ones are listed where there are some."""
+    found = Counter(state.action for operator in plan.operators for state in operator.states)
+    listed = (one for one in StateAction if one is not StateAction.WRITE and (found[one] or one is not StateAction.NEW))
+    return {str(action): found[action] for action in listed}
 
 
 def prepare_as_planned(
@@ -267,10 +306,23 @@ def _sums(operators: list[dict[str, Any]]) -> dict[str, int | None]:
     }
 
 
-def _operator_data(stored: SavepointOperator, plan: OperatorPlan, backs: dict[Place, WayBack]) -> dict[str, Any]:
-    becomes = new_parallelism(stored.stored, plan) if plan.is_rewritten and plan.rewrites_keyed else stored.parallelism
-    key = None
-    if plan.key is not None and stored.key is not None:
+def _operator_data(
+    plan: OperatorPlan, stored: SavepointOperator | None = None, backs: Mapping[Place, WayBack] = MappingProxyType({})
+) -> dict[str, Any]:
+    """Return the plan of an operator as data; one of a query has nothing of what only a savepoint says."""
+    key, groups = None, dict.fromkeys(("parallelism", "max_parallelism", "flink_restorable"), _BOTH)
+    if stored is not None:
+        is_divided = plan.is_rewritten and plan.rewrites_keyed
+        becomes = new_parallelism(stored.stored, plan) if is_divided else stored.parallelism
+        groups = {
+            "parallelism": {"old": stored.parallelism, "new": plan.parallelism or becomes},
+            "max_parallelism": {"old": stored.max_parallelism, "new": plan.max_parallelism or stored.max_parallelism},
+            "flink_restorable": {
+                "old": stored.description.is_flink_restorable,
+                "new": None if stored.unreadable else plan.is_flink_restorable,
+            },
+        }
+    if plan.key is not None and stored is not None and stored.key is not None:
         key = {
             "old": type_text(stored.key),
             "new": type_text(plan.key),
@@ -279,19 +331,15 @@ def _operator_data(stored: SavepointOperator, plan: OperatorPlan, backs: dict[Pl
         }
     return {
         "operator_id": plan.operator_id,
-        "uid": stored.uid or plan.uid,
+        "uid": (stored and stored.uid) or plan.uid,
         "new_uid": plan.uid if plan.new_id else None,
-        **fields_of(plan, "new_operator_id=new_id? action in_job"),
-        "parallelism": {"old": stored.parallelism, "new": plan.parallelism or becomes},
-        "max_parallelism": {"old": stored.max_parallelism, "new": plan.max_parallelism or stored.max_parallelism},
-        **fields_of(plan, "compression reframed=is_reframed bad_values"),
-        "flink_restorable": {
-            "old": stored.description.is_flink_restorable,
-            "new": None if stored.unreadable else plan.is_flink_restorable,
-        },
+        **fields_of(plan, "new_operator_id=new_id? action in_job compression reframed=is_reframed bad_values"),
+        **groups,
         **fields_of(stored, "unreadable? keeps custom_raw_keyed_state=has_custom_raw_keyed_state?"),
         "key": key,
-        "states": [_state_data(state, backs[plan.operator_id, state.kind.scope, state.name]) for state in plan.states],
+        "states": [
+            _state_data(state, backs.get((plan.operator_id, state.kind.scope, state.name))) for state in plan.states
+        ],
     }
 
 
@@ -320,7 +368,7 @@ def _recorded_rollback(
     }
 
 
-def _state_data(state: StatePlan, back: WayBack) -> dict[str, Any]:
+def _state_data(state: StatePlan, back: WayBack | None) -> dict[str, Any]:
     return {
         **fields_of(state, "name new_name? kind"),
         "transform": plain(state.transform, "name from=old_kind"),
@@ -332,7 +380,7 @@ def _state_data(state: StatePlan, back: WayBack) -> dict[str, Any]:
         "rewrites": [_rewrite_data(piece) for piece in state.recodings],
         "findings": [_finding_data(finding) for finding in state.findings],
         "code": dict(state.code),
-        "old_job": {"decision": str(back.decision), "reasons": _reasons(back)},
+        "old_job": None if back is None else {"decision": str(back.decision), "reasons": _reasons(back)},
     }
 
 

@@ -10,6 +10,7 @@ from ...compat.plain_data import fields_of, plain
 from ...compat.plan import MigrationPlan, StateAction
 from ...compat.plan_data import to_data
 from ...compat.scan_report import condition
+from ...serializers.compatibility import Decision
 from ..transcode.choice import TIMES_SLOWER
 from .tasks import CopyTask
 
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
     from .tasks import Task
 
 
+REPEATED = (
+    "the dropped batch is planned again under its old number, with what the sources have then: a sink that writes"
+    " again may see rows twice, and one that remembers batches (files, Delta, a foreachBatch that checks) and has this"
+    " one leaves out what is new in it"
+)
+"""What follows where a batch of a query is dropped."""
 _SOURCE = "Source: "
 """How Flink begins the name of an operator that is a source."""
 
@@ -64,19 +71,86 @@ class CarriedOver:
     size_bytes: int
 
 
+@attrs.frozen
+class ContinuedOperator:
+    """What becomes of an operator of a query.
+
+    Attributes:
+        was: The number and kind of the old operator; "": there is none, and it starts empty.
+        becomes: Those of the new operator; "": there is none, and the state is dropped.
+    """
+
+    was: str
+    becomes: str
+
+
+@attrs.frozen
+class QueryCopy:
+    """What the copy of a query's checkpoint has beside state.
+
+    Attributes:
+        query_id: The id of the query in the copy; "" before the run, if the copy is to get one of its own.
+        has_new_id: Whether that is another one than in the source.
+        batch: The last committed batch; the new query goes on with the next one.
+        watermark_ms: The event-time watermark, in milliseconds since 1970; 0: none.
+        dropped_batch: The batch that was not committed, and is planned again; None: there is none.
+        operators: What becomes of each operator.
+        known_from: From where it is known what the old query computed; "": it is not.
+        not_compared: What was not compared, a line each.
+        not_shown: Which damage to the source its files could not show, a line each.
+        content_sha256: The digest of what the copy contains: a run of a plan file has the same one.
+    """
+
+    query_id: str
+    has_new_id: bool
+    batch: int
+    watermark_ms: int
+    dropped_batch: int | None
+    operators: tuple[ContinuedOperator, ...]
+    known_from: str
+    not_compared: tuple[str, ...]
+    not_shown: tuple[str, ...]
+    content_sha256: str
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know before the new query starts."""
+        dropped = (f"the state of operator {one.was} is dropped" for one in self.operators if not one.becomes)
+        batch = () if self.dropped_batch is None else (f"batch {self.dropped_batch} is dropped: {REPEATED}",)
+        return (*dropped, *batch)
+
+    @property
+    def going_back(self) -> str:
+        """What going back to the source means once the new query has committed a batch."""
+        delta = (
+            "Delta takes the batch of the other query for a new one, so its rows are there twice"
+            if self.has_new_id
+            else "Delta leaves it out, too"
+        )
+        return (
+            f"until the new query has committed batch {self.batch + 1}, the old one goes on from the source as if"
+            " nothing had happened; after that the old one plans the batch again, with rows of its own: a sink that"
+            f" writes again has both, a file sink leaves the batch out, {delta}"
+        )
+
+    def to_data(self) -> dict[str, Any]:
+        """Return it as plain data, for `--json` and plan files."""
+        return {**plain(self), "warnings": list(self.warnings)}
+
+
 @attrs.frozen(kw_only=True)
 class MigrationReport:
     """The report of a migration; for a dry run, of what it would do.
 
     Attributes:
-        source: The location of the savepoint that was read; it is never changed.
-        target: The location of the new savepoint.
+        source: The location of the savepoint or checkpoint that was read; it is never changed.
+        target: The location of the new one.
         plan: The plan of the migration.
         dry_run: Whether nothing was written.
-        tasks: The number of streams to rewrite.
-        copies: The number of files to copy unchanged.
-        bytes_read: The size of all streams read.
-        bytes_written: The size of all streams written; 0 in a dry run.
+        tasks: The number of streams to rewrite; of a query, of partitions.
+        copies: The number of files to copy unchanged; of a query, of partitions.
+        bytes_read: The size of all streams read; None: it was not measured.
+        bytes_written: The size of all streams written; 0 in a dry run; None: it was not measured.
         states: The counts of the states in rewritten operators; empty in a dry run.
         plan_file: For a dry run, the plan as a plan file tells it.
         tried: For a dry run, whether there was an entry that was converted, by operator id and state.
@@ -99,6 +173,7 @@ class MigrationReport:
         moved_from: The folders in which a moved checkpoint names its files; empty if it was not moved.
         carried: State that only its operator can read, and that is carried over as bytes.
         unplaced_sources: The names of the sources of which the savepoint has no position.
+        query: What the copy of a query's checkpoint has beside state; None: it is a savepoint.
     """
 
     source: str
@@ -107,8 +182,8 @@ class MigrationReport:
     dry_run: bool = True
     tasks: int
     copies: int
-    bytes_read: int
-    bytes_written: int = 0
+    bytes_read: int | None
+    bytes_written: int | None = 0
     states: tuple[StateCount, ...] = ()
     plan_file: PlanFile | None = None
     tried: dict[tuple[str, str], bool] = attrs.field(factory=dict)
@@ -128,6 +203,7 @@ class MigrationReport:
     moved_from: tuple[str, ...] = ()
     carried: tuple[CarriedOver, ...] = ()
     unplaced_sources: tuple[str, ...] = ()
+    query: QueryCopy | None = None
 
     @classmethod
     def planned(cls, savepoint: Savepoint, plan: MigrationPlan, target: str, tasks: Sequence[Task]) -> MigrationReport:
@@ -174,6 +250,12 @@ class MigrationReport:
             phases=phases,
         )
 
+    def copied(self, states: tuple[StateCount, ...], query_id: str) -> MigrationReport:
+        """Return the report of the finished migration of a query, with the id of the query in the copy."""
+        assert self.query is not None  # noqa: S101 - it is of one
+        query = attrs.evolve(self.query, query_id=query_id)
+        return attrs.evolve(self, dry_run=False, states=states, query=query)
+
     @property
     def quarantined(self) -> int:
         """The number of values that did not fit and were quarantined."""
@@ -202,7 +284,13 @@ class MigrationReport:
     @property
     def copied_only(self) -> bool:
         """Whether no state had to be rewritten, so that files were copied unchanged."""
-        return self.plan.is_empty
+        continued = () if self.query is None else self.query.operators
+        return self.plan.is_empty and all(one.was == one.becomes for one in continued)
+
+    @property
+    def decision(self) -> Decision:
+        """Whether anything of the state changes."""
+        return Decision.START if self.copied_only else Decision.MIGRATE
 
     @property
     def unseen_damage(self) -> str:
@@ -227,6 +315,8 @@ class MigrationReport:
     @property
     def rollback(self) -> str:
         """A text about what to do if the new job must be rolled back (rule RUN-8)."""
+        if self.query is not None:
+            return self.query.going_back
         if self.moved_from:
             places = " and ".join(self.moved_from)
             return f"{self.source} is untouched; the old job starts on it once its files are back in {places}"
@@ -251,4 +341,5 @@ class MigrationReport:
             "source_untouched": True,
             "rollback": self.rollback,
             "plan": to_data(self.plan),
+            "query": None if self.query is None else self.query.to_data(),
         }

@@ -219,7 +219,7 @@ CHANGES = ["--rename-field", "0:value.sum=value.sum", "--fill", "0:value.max=nul
 
 def test_migrate_writes_a_copy_and_says_what_it_did(run, root, tmp_path):
     page = (root / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
-    told = set(re.findall(r"`([^`\s]+)`", page.split("#### A Spark query's checkpoint, migrated")[1].split("\n## ")[0]))
+    told = set(re.findall(r"`([^`\s]+)`", page.split("## stateshift migrate")[1].split("\n## ")[0]))
     given = [spark("checksums"), f"spark:{tmp_path / 'new'}", "--like", spark("aggregation"), *CHANGES]
 
     planned = run("migrate", *given, "--dry-run")
@@ -228,8 +228,10 @@ def test_migrate_writes_a_copy_and_says_what_it_did(run, root, tmp_path):
     ran = run("migrate", *given, "--json")
 
     assert set(ran.data) <= told
-    assert set(ran.data["stores"][0]) <= told
-    assert sum(ran.data["stores"][0]["written"]) == 4
+    assert set(ran.data["query"]) <= told
+    assert set(ran.data["states"][0]) <= told
+    assert ran.data["states"][0]["written"] == 4
+    assert "$.value.count  (none) -> bigint  it is new: 0  [SPK-3]" in planned.stdout
     assert run("export", f"spark:{tmp_path / 'new'}").stdout.count('"count": 0, "sum#2": 0.0') == 4
 
 
@@ -277,8 +279,35 @@ def test_a_plan_is_followed_as_it_stands_and_refused_where_it_would_do_something
     assert (for_savepoints.status, "is the plan for spark:" in for_savepoints.stderr) == (2, True)
     assert not (tmp_path / "new").exists()
     assert (
-        run("migrate", f"spark:{checkpoint}", new, "--plan", plan, "--json").data["plan_sha256"]
-        == again["summary"]["content_sha256"]
+        run("migrate", f"spark:{checkpoint}", new, "--plan", plan, "--json").data["query"]["content_sha256"]
+        == again["summary"]["query"]["content_sha256"]
     )
     assert run("export", new).stdout.count('"count": 0, "sum#2": 0.0') == 4
     assert run("verify", new).status == 0
+
+
+def test_a_plan_file_of_the_first_shape_is_followed_and_compared_as_it_was(run, tmp_path):
+    plan, likewise = tmp_path / "plan.json", ["--like", spark("aggregation"), *CHANGES]
+    now = run("plan", spark("checksums"), *likewise, "--json").data
+    summary = {name: of for name, of in now["summary"]["query"].items() if name not in {"operators", "warnings"}}
+    former = now | {
+        "summary": summary | {"decision": "migrate", "dropped_operators": []},
+        "rollback": {"source": "until the new query has committed a batch"},
+        "operators": [
+            {
+                "operator_id": "0",
+                "uid": "0 (aggregation)",
+                "states": [{"name": "default", "kind": "value", "action": "convert", "notes": ["value.max is new"]}],
+            }
+        ],
+    }
+
+    plan.write_text(json.dumps(former).replace('"convert"', '"copy"'))
+    edited = run("migrate", spark("checksums"), f"spark:{tmp_path / 'new'}", "--plan", plan)
+    plan.write_text(json.dumps(former))
+    followed = run("migrate", spark("checksums"), f"spark:{tmp_path / 'new'}", "--plan", plan)
+
+    assert (edited.status, followed.status) == (1, 0), followed.stderr
+    assert "operator 0 (aggregation), state default: action: copy in the plan, convert here" in (
+        " ".join(edited.stderr.split())
+    )

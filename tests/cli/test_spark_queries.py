@@ -259,8 +259,10 @@ def test_what_a_column_is_computed_from_counts_in_a_migration(migrate):
 
     assert refused.status == 1
     assert "value.sum: it was sum(n), and is sum(length(k)) now" in refused.stderr
-    assert (converted.status, converted.data["known_from"], converted.data["has_new_id"]) == (0, "the old code", True)
-    assert converted.data["stores"][0]["notes"] == ["value.sum is converted by queries.halved"]
+    query, (operator,) = converted.data["query"], converted.data["plan"]["operators"]
+    assert (converted.status, query["known_from"], query["has_new_id"]) == (0, "the old code", True)
+    (finding,) = operator["states"][0]["findings"]
+    assert (finding["path"], finding["reason"]) == ("$.value.sum", "it is converted by queries.halved")
 
 
 @pytest.mark.parametrize(

@@ -21,16 +21,17 @@ from ...publication.target_lock import claimed
 from .entries import EntryCopy
 from .providers import Provider, require_all, target_of
 from .record import CopyRecord
-from .report import planned_reports
+from .report import state_counts
 from .variable_entries import VariableCopy
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
+    from ...publication.lineage import StateCount
     from ...publication.target_lock import Claim
     from ...storage.files import Folder
-    from .preparation import CheckpointPlan
-    from .report import Counts, StoreReport
+    from .preparation import PreparedCopy
+    from .report import Counts
     from .store_plan import StorePlan
 
 UNFINISHED = "stateshift_has_not_finished_this_copy_run_the_migration_again"
@@ -51,11 +52,11 @@ class Copy:
         new_id: The id of the query, if the copy gets one of its own.
     """
 
-    plan: CheckpointPlan
+    plan: PreparedCopy
     folder: Folder
     new_id: str = attrs.field(factory=lambda: str(uuid.uuid4()))
 
-    def run(self) -> tuple[StoreReport, ...]:
+    def run(self) -> tuple[StateCount, ...]:
         """Write the copy, and publish it."""
         source, place = self.plan.source, self.folder.place
         with located(savepoint=place, checkpoint=place), claimed(self.folder, (Read(source.folder),)) as claim:
@@ -72,8 +73,8 @@ class Copy:
                     with located(operator=plan.number):
                         variables = VariableCopy(self.plan, plan, self.folder).run()
                         counts |= {(plan.number, name): of for name, of in variables}
-                reports = planned_reports(self.plan, counts)
-                CopyRecord.of(self.plan, reports).write(self.folder)
+                found = tuple(state_counts(self.plan, counts))
+                CopyRecord.of(self.plan, found).write(self.folder)
                 self._publish(claim)
             except Exception as error:
                 if hasattr(error, "written"):
@@ -82,7 +83,7 @@ class Copy:
                         " migration again, or delete it. The source was only read."
                     )
                 raise
-        return reports
+        return found
 
     @cached_property
     def _marker(self) -> bytes:

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from ....compat.queries.changes import Backfill
 from ....compat.queries.problems import Asks, Problem, by_function, dropped_of, never_merged
+from ....serializers.compatibility import Finding, Flag, Verdict
 from ....serializers.errors import IncompatibleState, cause_text, shown
 from ....serializers.spark_rows.pairing import Becomes
 from ....serializers.spark_rows.row_encoder import longs_of, offsets_of, validity_of
@@ -45,14 +46,14 @@ class Conversion:
 
     Attributes:
         convert: The conversion of a column; None: the bytes of the rows stay as they are.
-        notes: What changes, a line each.
+        findings: What changes.
         dropped: The paths of the fields that are dropped.
         problems: Why a value that is said does not fit.
         by_function: The paths of the fields of keys that a function returns.
     """
 
     convert: Convert | None = None
-    notes: list[str] = attrs.field(factory=list)
+    findings: list[Finding] = attrs.field(factory=list)
     dropped: list[str] = attrs.field(factory=list)
     problems: list[Problem] = attrs.field(factory=list)
     by_function: list[str] = attrs.field(factory=list)
@@ -70,14 +71,27 @@ def conversion(pair: FieldPair, changes: FieldChanges) -> Conversion:
         by_function=[path for path in by_function(pair) if path.partition(".")[0] == "key"],
     )  # fmt: skip
     found.convert = _Builder(changes, found).convert(pair)
+    for one in pair.all():
+        if one.becomes is Becomes.DROPPED:
+            gone = changed(one.source, "SPK-4", "the field is gone; its stored value is dropped", one.old)
+            found.findings.append(attrs.evolve(gone, flags=(Flag.DROPS.of(gone.path),)))
     return found
 
 
-def equal_keys(keys: Conversion, values: SparkType, path: str) -> Iterator[str]:
+def changed(
+    path: str, rule: str, reason: str, old: SparkType | str | None = None, new: SparkType | str | None = None
+) -> Finding:
+    """Return the finding on what a migration changes at a path."""
+    was, becomes = (one or "" if one is None or isinstance(one, str) else one.describe() for one in (old, new))
+    return Finding(f"$.{path}", rule, Verdict.REQUIRES_MIGRATION, was, becomes, reason)
+
+
+def equal_keys(keys: Conversion, values: SparkType, path: str) -> Iterator[Finding]:
     """Yield what happens if keys become equal that have values which no rule merges."""
     never = ", ".join(never_merged(values, path)) if keys.dropped else ""
     if never:
-        yield f"keys may become equal, and no rule merges {never}: if any do, the run stops and publishes nothing"
+        told = f"keys may become equal, and no rule merges {never}: if any do, the run stops and publishes nothing"
+        yield attrs.evolve(changed(path, "SPK-4", told), flags=(Flag.COLLISION_CHECK,))
 
 
 @attrs.define
@@ -97,11 +111,11 @@ class _Builder:
                 return self._lists(pair) if old.fields else None
             case Becomes.WIDENED:
                 old, _ = pair.types
-                self.found.notes.append(f"{path}: {old.describe()} -> {new.describe()}")
+                self._tell(path, "SPK-5", "each value is written in the new type", old, new)
                 kind = arrow_type(new)
                 return lambda column: column.cast(kind)
             case Becomes.CONVERTED:
-                return self.by_function(new, path, is_nullable=pair.is_nullable)
+                return self._by_function(new, pair)
             case Becomes.FILLED:
                 return self._filled(new, path, is_nullable=pair.is_nullable)
             case (
@@ -141,7 +155,7 @@ class _Builder:
         parts = []
         for one in fields:
             if one.becomes is not Becomes.CONVERTED and one.is_kept and one.is_said:
-                self.found.notes.append(f"{one.source} is called {one.path} now")
+                self._tell(one.path, "SPK-2", "the field has another name", one.source, one.path)
             parts.append(self.convert(one))
         if pair.is_same:
             return None
@@ -149,7 +163,7 @@ class _Builder:
         sources = [places[pair.stored_name(one)] if one.is_kept else None for one in fields]
         names = new.names
         if pair.is_moved:
-            self.found.notes.append(f"{pair.path}: the order of fields is {', '.join(names)}")
+            self._tell(pair.path, "SPK-2", "the fields have another order", ", ".join(pair.order()), ", ".join(names))
 
         def convert(column: pa.Array) -> pa.Array:
             columns = [
@@ -162,11 +176,12 @@ class _Builder:
 
         return convert
 
-    def by_function(self, of: SparkType, path: str, *, is_nullable: bool = False) -> Convert:
+    def _by_function(self, of: SparkType, pair: FieldPair) -> Convert:
         """Return the call of a user's function, whose result is checked."""
+        path, is_nullable = pair.path, pair.is_nullable
         function = self.changes.converters[path]
         name = f"{function.__module__}.{getattr(function, '__qualname__', type(function).__name__)}"
-        self.found.notes.append(f"{path} is converted by {name}")
+        self._tell(path, "SPK-6", f"it is converted by {name}", pair.old, of)
         kind = arrow_type(of)
         if function is not_repeated:
             return lambda column: pa.nulls(len(column), kind)
@@ -204,10 +219,10 @@ class _Builder:
                 )
             if value.is_complete is False and not is_nullable:
                 self._refuse(path, "the field may not be null, so each key needs a row")
-            self.found.notes.append(f"{path} is new: from column {value.column!r} of a DataFrame")
+            self._tell(path, "SPK-3", f"it is new: from column {value.column!r} of a DataFrame", "", of)
             kind = arrow_type(of)
             return lambda column: pa.nulls(len(column), kind)
-        self.found.notes.append(f"{path} is new: {'null' if value is None else shown(value)}")
+        self._tell(path, "SPK-3", f"it is new: {'null' if value is None else shown(value)}", "", of)
         if value is None and not is_nullable and of.word != "void":
             self._refuse(path, "the field may not be null: say a value")
         try:
@@ -216,6 +231,9 @@ class _Builder:
             self._refuse(path, f"{shown(value)} is no {of.describe()}: {cause_text(error)}")
             return None
         return lambda column: one.take(longs_of(np.zeros(len(column), np.int64)))
+
+    def _tell(self, path: str, rule: str, reason: str, old: SparkType | str | None, new: SparkType | str) -> None:
+        self.found.findings.append(changed(path, rule, reason, old, new))
 
     def _refuse(self, path: str, words: str) -> None:
         self.found.problems.append(Problem(Asks.FIELD, words, path))

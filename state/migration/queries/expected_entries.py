@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ...formats.spark.reader import Block, SparkStore
-    from .preparation import CheckpointPlan
+    from .preparation import PreparedCopy
     from .store_plan import StorePlan
     from .variables import ProcessorPlan, VariablePlan
 
@@ -120,7 +120,7 @@ def _with_merged(plan: StorePlan, found: list[Rows]) -> Rows:
     return Rows(rows.key.take(longs_of(firsts)), value, rows.partition[firsts])
 
 
-def of_variable(plan: CheckpointPlan, processor: ProcessorPlan, variable: VariablePlan, store: SparkStore) -> Source:
+def of_variable(plan: PreparedCopy, processor: ProcessorPlan, variable: VariablePlan, store: SparkStore) -> Source:
     """Return a function that yields the entries that a store of a variable should have."""
     converting = Converting(plan, processor, variable)
 

@@ -1,4 +1,4 @@
-"""The plan of a migration, made before anything is written: stores are paired, rows compared, gaps asked for."""
+"""Preparation of a copy, before anything is written: stores are paired, rows compared, gaps asked for."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 import attrs
 
+from ....compat.plan import MigrationPlan, OperatorAction, OperatorPlan
 from ....compat.queries.changes import FieldChanges
 from ....compat.queries.conditions import facts_changed
 from ....compat.queries.kinds import OF_VARIABLES
@@ -22,6 +23,7 @@ from ....serializers.ways_out import Option, Told, WayOut
 from ...formats.spark.descriptions import describe
 from ...formats.spark.operators import UNKNOWN
 from ...formats.spark.reader import PROVIDERS
+from ..report import REPEATED, ContinuedOperator
 from .operator_files import OperatorFiles
 from .store_plan import filled_columns, plan_empty_store, plan_store, with_partitions
 from .variables import ProcessorPlan, ProcessorPlanner, empty_processor
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from ....compat.description import Computation, JobDescription
+    from ....compat.plan import StatePlan
     from ....compat.queries.store_pairs import OperatorPair
     from ....serializers.compatibility import Finding
     from ...formats.spark.logs import BatchLog, PlannedBatch
@@ -46,12 +49,6 @@ _SAME_SETTINGS = {
     "spark.sql.dropDuplicates.deterministicKeyOrder.enabled": "false",
 }
 """Settings that determine the types of state, and what Spark takes where a checkpoint has none."""
-REPEATED = (
-    "the dropped batch is planned again under its old number, with what the sources have then: a sink that writes"
-    " again may see rows twice, and one that remembers batches (files, Delta, a foreachBatch that checks) and has this"
-    " one leaves out what is new in it"
-)
-"""What follows where a batch is dropped."""
 
 
 @attrs.frozen
@@ -90,29 +87,31 @@ class NewSide:
 
 
 @attrs.frozen
-class CheckpointPlan:
-    """What a migration does.
+class PreparedCopy:
+    """A copy of a checkpoint that is ready to be written.
 
     Attributes:
         source: The checkpoint to copy.
+        new: The new query, in words.
         log: The batches as the copy has them.
         stores: What is done with each store.
         batch: The last committed batch.
         dropped_batch: The batch that was planned and not committed, which the copy does not have; None: there is none.
         processors: What is done with the variables of each transformWithState.
-        dropped_operators: The operators whose state the copy does not have.
+        operators: What becomes of each operator.
         has_new_id: Whether the copy gets a query id of its own.
         known_from: From where it is known what the old query computed; "": it is not.
         not_compared: What was not compared, a line each.
     """
 
     source: SparkCheckpoint
+    new: str
     log: BatchLog = attrs.field(repr=False)
     stores: tuple[StorePlan, ...]
     batch: int
     dropped_batch: int | None = None
     processors: tuple[ProcessorPlan, ...] = ()
-    dropped_operators: tuple[str, ...] = ()
+    operators: tuple[ContinuedOperator, ...] = ()
     has_new_id: bool = False
     known_from: str = ""
     not_compared: tuple[str, ...] = ()
@@ -128,6 +127,29 @@ class CheckpointPlan:
     def steps(self) -> tuple[StorePlan | ProcessorPlan, ...]:
         """What is done, step by step."""
         return *self.stores, *self.processors
+
+    @property
+    def plan(self) -> MigrationPlan:
+        """What is done with each state."""
+        states: dict[int, list[StatePlan]] = {}
+        for together in self.together:
+            is_converted = any(one.is_converted for one in together)
+            for one in together:
+                states.setdefault(one.number, []).append(one.state(is_converted=is_converted))
+        states |= {one.number: [*one.states()] for one in self.processors}
+        kinds = {one.number: one.kind for one in self.steps}
+        operators = (
+            OperatorPlan(
+                str(number),
+                f"{number} ({kinds[number]})",
+                OperatorAction.REWRITE if any(one.changes for one in states[number]) else OperatorAction.COPY,
+                None,
+                relabels_key=False,
+                states=tuple(states[number]),
+            )
+            for number in sorted(states)
+        )
+        return MigrationPlan(f"Spark checkpoint {self.source.place}", self.new, tuple(operators))
 
     @property
     def together(self) -> tuple[tuple[StorePlan, ...], ...]:
@@ -166,8 +188,8 @@ class Said:
     is_done: bool = False
 
 
-def plan_migration(old: SparkCheckpoint, new: NewSide, said: Said) -> CheckpointPlan:
-    """Return what a migration does; nothing is written. Arguments and errors as in `migrate_checkpoint`."""
+def prepare_copy(old: SparkCheckpoint, new: NewSide, said: Said) -> PreparedCopy:
+    """Return a copy that is ready to be written. Arguments and errors as in `migrate_checkpoint`."""
     batch = _require_committed(old, drop_uncommitted=said.drop_uncommitted)
     _require_same_query(old, new)
     stored, known = describe(old), new.known
@@ -190,14 +212,15 @@ def plan_migration(old: SparkCheckpoint, new: NewSide, said: Said) -> Checkpoint
             advice=_ways_out(problems),
             needs_all=True,
         )
-    return CheckpointPlan(
+    return PreparedCopy(
         old,
+        new.query.origin,
         steps.log,
         tuple(attrs.evolve(one, filled=filled_columns(one)) for one in steps.stores),
         batch,
         old.log.unfinished,
         tuple(one.filled() for one in steps.processors),
-        tuple(one.title for one in were if said.operators.get(one.number, 0) is None),
+        tuple(_continued(were, pairs)),
         said.new_query_id,
         known.query.origin if known.query else "",
         tuple(_not_compared(new, steps.pairs)),
@@ -274,6 +297,13 @@ class OperatorProblem:
 
     def __str__(self) -> str:
         return str(self.problem) if self.operator is None else f"operator {self.operator.title}: {self.problem}"
+
+
+def _continued(were: Iterable[Computation], pairs: Iterable[Pair]) -> Iterator[ContinuedOperator]:
+    """Yield what becomes of each operator: those of the new query, then those whose state is dropped."""
+    taken = {was.number for was, _ in pairs if was is not None}
+    yield from (ContinuedOperator("" if was is None else was.title, becomes.title) for was, becomes in pairs)
+    yield from (ContinuedOperator(one.title, "") for one in were if one.number not in taken)
 
 
 def _other_sources(found: Iterable[Finding], accept: Collection[str]) -> Iterator[Problem]:

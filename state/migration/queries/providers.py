@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ...formats.spark.reader import SparkStore
     from ...formats.spark.store_files import Entries
     from ...storage.files import Folder
-    from .preparation import CheckpointPlan
+    from .preparation import PreparedCopy
     from .report import Counts
     from .store_plan import StorePlan
 
@@ -104,12 +104,12 @@ class Provider(ABC):
         folder: The folder of the copy.
     """
 
-    migration: CheckpointPlan
+    migration: PreparedCopy
     plans: tuple[StorePlan, ...]
     folder: Folder
 
     @classmethod
-    def of(cls, migration: CheckpointPlan, plans: tuple[StorePlan, ...], folder: Folder) -> Provider:
+    def of(cls, migration: PreparedCopy, plans: tuple[StorePlan, ...], folder: Folder) -> Provider:
         """Return the provider of a checkpoint."""
         kind = _Databases if migration.settings.provider == ROCKSDB else _Snapshots
         return kind(migration, plans, folder)
@@ -203,7 +203,7 @@ class _Databases(Provider):
 
 
 def database_writer(
-    migration: CheckpointPlan,
+    migration: PreparedCopy,
     target: Folder,
     unique_id: str,
     families: Mapping[str, WrittenFamily] | None,

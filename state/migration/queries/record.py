@@ -24,9 +24,9 @@ from .conversion import not_repeated
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ...publication.lineage import StateCount
     from ...storage.files import Folder
-    from .preparation import CheckpointPlan
-    from .report import StoreReport
+    from .preparation import PreparedCopy
 
 RECORD = "_stateshift-copy.json"
 _FORM, VERSION = "stateshift-checkpoint-copy", 1
@@ -118,16 +118,14 @@ class CopyRecord:
     stores: tuple[RecordedStore, ...]
 
     @classmethod
-    def of(cls, plan: CheckpointPlan, reports: Iterable[StoreReport]) -> CopyRecord:
+    def of(cls, plan: PreparedCopy, counts: Iterable[StateCount]) -> CopyRecord:
         """Return the record of a migration whose stores are written."""
         source = plan.source
         found = {
             one.was: RecordedOperator.of(one.was, one.number, one.changes) for one in plan.steps if one.was is not None
         }
         operators = (found.get(one.number, RecordedOperator(one.number, None)) for one in source.operators)
-        stores = (
-            RecordedStore(one.operator, one.store, sum(one.read), sum(one.written), one.merged) for one in reports
-        )
+        stores = (RecordedStore(int(one.operator_id), one.state, one.read, one.written, one.merged) for one in counts)
         return cls(parted(source.place)[0], source.log.query_id, plan.batch, plan.has_new_id, (*operators,), (*stores,))
 
     def write(self, folder: Folder) -> None:

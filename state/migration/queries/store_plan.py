@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ....compat.description import StateKind
+from ....compat.header_snapshots import Labels
+from ....compat.plan import StateAction, StatePlan
 from ....compat.queries.changes import FieldChanges
 from ....compat.queries.kinds import SESSION
 from ...formats.spark.families import SCHEMAS
@@ -15,6 +18,7 @@ from .conversion import Conversion, conversion, equal_keys
 
 if TYPE_CHECKING:
     from ....compat.queries.store_pairs import OperatorPair
+    from ....serializers.compatibility import Finding
     from ....serializers.spark_rows.spark_types import SparkType, StoreSchema
     from ...formats.spark.logs import BatchLog
     from ...formats.spark.reader import SparkCheckpoint, SparkStore
@@ -94,14 +98,28 @@ class StorePlan:
         is_longer = self.kind == SESSION or self.store.name.endswith(_ROWS_OF_JOINS)
         return attrs.evolve(key, fields=key.fields[:-1]) if is_longer else key
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What changes, a line each."""
+    def state(self, *, is_converted: bool) -> StatePlan:
+        """Return what is done, for people; `is_converted` is of all that have the same files."""
         if self.is_empty:
-            return ("it has no old operator, and starts empty",)
-        dropped = (f"{path} is dropped" for part in (self.key, self.value) for path in part.dropped)
-        moved = [f"it was operator {self.store.operator}"] if self.number != self.store.operator else []
-        return (*moved, *self.key.notes, *self.value.notes, *dropped, *equal_keys(self.key, self.schema.value, "value"))
+            return planned_state(StateAction.NEW, None, self.now)
+        action = StateAction.CONVERT if is_converted else StateAction.COPY
+        return planned_state(action, self.store, self.now, self.findings)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What changes."""
+        return (*self.key.findings, *self.value.findings, *equal_keys(self.key, self.schema.value, "value"))
+
+
+def planned_state(
+    action: StateAction, was: SparkStore | None, now: SparkStore | None, findings: tuple[Finding, ...] = ()
+) -> StatePlan:
+    """Return what is done with a store or a variable, for people; one of both sides may not have it."""
+    sides = [one.description for one in (was, now) if one is not None]
+    labels = [Labels.of(one) for one in sides if one is not None]
+    name, new_name = (one.name for one in (was or now, now or was) if one is not None)
+    new_name = new_name if new_name != name else ""
+    return StatePlan(name, StateKind.VALUE, action, labels[0], labels[-1], findings=findings, new_name=new_name)
 
 
 def plan_store(store: SparkStore, new: SparkStore, pair: OperatorPair, changes: FieldChanges) -> StorePlan:

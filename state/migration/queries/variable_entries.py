@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ...formats.spark.reader import SparkStore
     from ...formats.spark.store_files import Entries
     from ...storage.files import Folder
-    from .preparation import CheckpointPlan
+    from .preparation import PreparedCopy
     from .report import Counts
     from .variables import ProcessorPlan, VariablePlan
 
@@ -61,7 +61,7 @@ class VariableCopy:
         merged: How many entries were merged, by variable.
     """
 
-    migration: CheckpointPlan
+    migration: PreparedCopy
     plan: ProcessorPlan
     folder: Folder
     merged: dict[str, int] = attrs.field(factory=dict)
@@ -82,6 +82,8 @@ class VariableCopy:
         self.plan.files.write(self.folder, number, self.migration.batch)
         written = [self._files(one, log.ids_of(number, one)) for one in range(count)]
         yield from ((one.now.name, self._counted(one, written)) for one in self.plan.variables)
+        for store in self.plan.dropped:
+            yield store.name, (tuple(one.entries for one in store.measure()), (), 0)
 
     def _target(self, partition: int) -> Folder:
         return target_of(self.folder, self.plan.number, self.plan.now.stores[0], partition)
@@ -153,7 +155,7 @@ class _Rows:
 class Converting:
     """Converts the entries of a variable."""
 
-    migration: CheckpointPlan
+    migration: PreparedCopy
     plan: ProcessorPlan
     variable: VariablePlan
     merged: int = 0

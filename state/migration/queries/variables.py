@@ -20,20 +20,28 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ....compat.plan import StateAction
 from ....compat.queries.changes import FieldChanges
-from ....compat.queries.kinds import TIMERS_BY_TIME
+from ....compat.queries.kinds import TIME_TO_LIVE, TIMERS_BY_TIME
 from ....compat.queries.problems import Asks, Problem, deadline_problem
+from ....serializers.compatibility import Finding, Path, Verdict
 from ....serializers.errors import UnsupportedFormat
 from ....serializers.spark_rows.spark_types import SparkType
 from .backfill import FilledColumn
 from .conversion import Conversion, conversion, equal_keys
+from .store_plan import planned_state
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ....compat.plan import StatePlan
     from ....compat.queries.store_pairs import OperatorPair, StorePair, Variable
     from ....serializers.spark_rows.pairing import FieldPair
     from ...formats.spark.logs import PlannedBatch
     from ...formats.spark.reader import SparkOperator, SparkStore
     from .operator_files import OperatorFiles
+
+_EXPIRY = {True: "it expires", False: ""}
 
 
 @attrs.frozen
@@ -71,7 +79,7 @@ class VariablePlan:
         type: The type of the new values, without their deadlines.
         deadlines: What is done with these.
         is_same: Whether the bytes of all entries stay as they are, also those of its indexes.
-        notes: What changes, a line each.
+        findings: What changes.
         filled: The fields whose values a DataFrame has.
     """
 
@@ -83,7 +91,7 @@ class VariablePlan:
     type: SparkType = attrs.field(repr=False)
     deadlines: Deadlines = Deadlines()
     is_same: bool = False
-    notes: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
     filled: tuple[FilledColumn, ...] = ()
 
     @property
@@ -140,10 +148,17 @@ class ProcessorPlan:
         ]  # fmt: skip
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        """What changes of all variables, a line each."""
-        moved = [f"it was operator {self.operator.number}"] if self.number != self.operator.number else []
-        return (*moved, *self.key.notes, *(f"{path} is dropped" for path in self.key.dropped))
+    def kind(self) -> str:
+        """The kind of the operator."""
+        return self.now.kind
+
+    def states(self) -> Iterator[StatePlan]:
+        """Yield what is done with each variable, for people."""
+        for one in self.variables:
+            yield planned_state(StateAction.CONVERT, one.was, one.now, (*self.key.findings, *one.findings))
+        new = _variables(self.now)
+        yield from (planned_state(StateAction.NEW, None, new[name]) for name in self.added)
+        yield from (planned_state(StateAction.DROP, store, None) for store in self.dropped)
 
     def filled(self) -> ProcessorPlan:
         """Read the values that DataFrames have for fields of variables; errors as in `FilledColumn.of`."""
@@ -221,15 +236,13 @@ class ProcessorPlanner:
         if before is None or after is None:
             nothing = SparkType("struct")
             return VariablePlan(was, now, indexes, Conversion(), Conversion(), nothing, is_same=is_same)
-        notes = [] if was.name == now.name else [f"{was.name} is called {now.name} now"]
         *keys, value = map(self._converted, pair.parts[1:] or pair.parts)
         user_key = keys[0] if keys else Conversion()
-        deadlines = self._deadlines(now.name, was.log.last, before, after, notes)
-        notes += (*user_key.notes, *value.notes)
-        notes += (f"{path} is dropped" for part in (user_key, value) for path in part.dropped)
-        notes += equal_keys(user_key, after.value, pair.parts[-1].path)
+        findings: list[Finding] = []
+        deadlines = self._deadlines(now.name, was.log.last, before, after, findings)
+        findings += (*user_key.findings, *value.findings, *equal_keys(user_key, after.value, pair.parts[-1].path))
         is_same = is_same and user_key.convert is None and value.convert is None and not deadlines.is_changed
-        return VariablePlan(was, now, indexes, user_key, value, after.value, deadlines, is_same, tuple(notes))
+        return VariablePlan(was, now, indexes, user_key, value, after.value, deadlines, is_same, tuple(findings))
 
     def _has_same_ids(self, was: SparkStore, variable: Variable | None) -> bool:
         """Whether stored rows have the ids of types that those of a copy have."""
@@ -240,20 +253,24 @@ class ProcessorPlanner:
         return all(one.family is not None and {*one.family.writers} == {0} for one in stores)
 
     def _deadlines(
-        self, name: str, planned: PlannedBatch | None, was: Variable, now: Variable, notes: list[str]
+        self, name: str, planned: PlannedBatch | None, was: Variable, now: Variable, findings: list[Finding]
     ) -> Deadlines:
+        def tell(reason: str) -> None:
+            path = Path.naming(TIME_TO_LIVE + name, name)
+            findings.append(Finding(path, "SPK-14", Verdict.REQUIRES_MIGRATION, _EXPIRY[were], _EXPIRY[are], reason))
+
         said, were, are = self.changes.ttls.get(name, ""), was.expires, now.expires
         if deadline_problem(was, now, said):
             return Deadlines(were, are)
         if were and not are:
-            notes.append(f"{name}: its entries have no time to live now; those that had not been removed stay")
+            tell("its entries have no time to live now; those that had not been removed stay")
         if not said or planned is None:
             return Deadlines(were, are)
         if were:
-            notes.append(f"{name}: each entry expires {int(said):+,} ms from when it did")
+            tell(f"each entry expires {int(said):+,} ms from when it did")
             return Deadlines(were, are, later_ms=int(said))
         at_ms = planned.time_ms + int(said)
-        notes.append(f"{name}: stored entries expire {_time_text(at_ms)}, {int(said):,} ms after the last batch")
+        tell(f"stored entries expire {_time_text(at_ms)}, {int(said):,} ms after the last batch")
         if not self.is_done and at_ms <= dt.datetime.now(dt.UTC).timestamp() * 1000:
             told = (
                 f"{int(said):,} ms after the last batch, which was {_time_text(planned.time_ms)}, have passed: the"

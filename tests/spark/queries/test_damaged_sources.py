@@ -134,14 +134,14 @@ def test_partitions_that_the_metadata_leaves_out_are_found(tmp_path):
 def test_what_files_cannot_show_is_said(name, said, tmp_path):
     report = migrate_checkpoint(place(name), tmp_path / "copy", like=place(name))
 
-    assert said is any("compressed by" in line for line in report.not_shown)
+    assert said is any("compressed by" in line for line in report.query.not_shown)
 
 
 @pytest.mark.parametrize("name", ["join-outer", "rocksdb-join", "join-v3", "rocksdb"])
 def test_entries_that_do_not_change_are_counted(name, tmp_path):
     report = migrate_checkpoint(place(name), tmp_path / "copy", like=place(name))
 
-    counts = {one.store: (sum(one.read), sum(one.written)) for one in report.stores}
+    counts = {one.state: (one.read, one.written) for one in report.states}
     assert all(read == written for read, written in counts.values())
     assert sum(read for read, _ in counts.values()) > 0
 

@@ -69,8 +69,8 @@ def test_a_join_goes_on_with_other_keys_and_other_columns_on_both_sides(streams,
 
     report, rows = streams.goes_on(joined(how), joined_anew(how), {0: JOIN_CHANGES}, facts_of)
 
-    assert len(report.stores) == 4
-    assert all(one.is_converted for one in report.stores)
+    assert len(report.states) == 4
+    assert {one.action for one in report.states} == {"convert"}
     assert len(rows) > 10
 
 
@@ -102,8 +102,8 @@ def test_both_operators_of_a_query_change_in_one_migration(streams, facts_of):
 
     report, rows = streams.goes_on(old, new, {0: FieldChanges(renames={"key.user": "key.k"})}, facts_of)
 
-    assert [one.kind for one in report.stores] == ["aggregation", "dropDuplicates"]
-    assert all(one.is_converted for one in report.stores)
+    assert [one.operator for one in report.states] == ["0 (aggregation)", "1 (dropDuplicates)"]
+    assert {one.action for one in report.states} == {"convert"}
     assert len(rows) > 10
 
 
@@ -121,7 +121,7 @@ def test_a_join_and_the_aggregation_behind_it_change_in_one_migration(streams, f
 
     report, rows = streams.goes_on(old, new, {1: FieldChanges(renames=renames)}, facts_of)
 
-    assert [one.kind for one in report.stores] == ["aggregation", *["stream-stream join"] * 4]
+    assert [one.operator for one in report.states] == ["0 (aggregation)", *["1 (stream-stream join)"] * 4]
     assert rows
 
 
@@ -144,7 +144,9 @@ def test_a_limit_is_copied_beside_what_changes(streams):
         streams.folder / "old", streams.folder / "new", like=streams.folder / "whole", changes=changes
     )
 
-    assert [(one.kind, one.is_converted) for one in report.stores] == [("limit", False), ("dropDuplicates", True)]
+    assert [(one.operator, one.action) for one in report.states] == [
+        ("0 (limit)", "copy"), ("1 (dropDuplicates)", "convert"),
+    ]  # fmt: skip
     assert stored(streams.folder / "new") == stored(streams.folder / "whole")
     streams.feed(AFTER)
     later = streams.run(new, "new")
@@ -184,8 +186,13 @@ def test_an_operator_gets_another_number_and_the_one_behind_it_starts_empty(stre
 
     report = migrate_checkpoint(streams.folder / "old", streams.folder / "new", like=streams.folder / "whole")
 
-    assert [(one.operator, one.was, one.done) for one in report.stores] == [(0, None, "starts empty"), (1, 0, "")]
-    assert not any(report.stores[0].written)
+    assert [(one.operator, one.action) for one in report.states] == [
+        ("0 (aggregation)", "new"), ("1 (dropDuplicates)", "copy"),
+    ]  # fmt: skip
+    assert {(one.was, one.becomes) for one in report.query.operators} == {
+        ("", "0 (aggregation)"), ("0 (dropDuplicates)", "1 (dropDuplicates)"),
+    }  # fmt: skip
+    assert report.states[0].written == 0
     streams.feed(AFTER)
     migrated, whole = streams.run(distinct_counted, "new"), streams.run(distinct_counted, "whole")
     assert migrated == [one for one in whole if one[0].start.minute >= 4]  # what came after the migration
@@ -208,7 +215,7 @@ def test_a_join_gets_another_number_and_changes(streams, version, store):
         streams.folder / "old", streams.folder / "new", like=streams.folder / "whole", changes={0: JOIN_CHANGES}
     )
 
-    assert {(one.operator, one.was) for one in report.stores} == {(0, None), (1, 0)}
+    assert [one.was[:1] for one in sorted(report.query.operators, key=lambda one: one.becomes)] == ["", "0"]
     streams.feed(AFTER)
     migrated, whole = streams.run(anew, "new"), streams.run(anew, "whole")
     assert migrated == whole
@@ -233,8 +240,8 @@ def test_a_join_starts_empty_where_the_state_of_another_operator_is_dropped(stre
         streams.folder / "old", streams.folder / "new", like=fresh.folder / "checkpoint", operators={0: None}
     )
 
-    assert {one.done for one in report.stores} == {"starts empty"}
-    assert len(report.warnings) == 1
+    assert {one.action for one in report.states} == {"new"}
+    assert len(report.query.warnings) == 1
     streams.feed(AFTER)
     assert streams.run(joined("inner"), "new") == whole
     assert len(whole) > 10
@@ -267,5 +274,5 @@ def test_an_aggregation_goes_on_with_keys_that_a_function_returns(streams, facts
 
     report, rows = streams.goes_on(counted(lambda k: k), counted(of), {0: changes}, facts_of)
 
-    assert report.stores[0].merged == merged
+    assert report.states[0].merged == merged
     assert rows

@@ -145,10 +145,14 @@ def test_an_aggregation_goes_on_with_a_new_aggregate_a_wider_one_and_exchanged_k
     report = queries.migrate(more_by_l_and_k, fills={"value.count": 0})
 
     assert facts_of(queries.folder / "old") == before
-    (store,) = report.stores
-    assert sum(store.read) == sum(store.written) == len(by_key(FIRST + SECOND, "l", "k"))
-    assert len(store.written) == 5
-    assert store.read != store.written
+    (store,) = report.states
+    assert store.read == store.written == len(by_key(FIRST + SECOND, "l", "k"))
+    sizes = [
+        [one.entries for one in SparkCheckpoint.open(queries.folder / name).operators[0].stores[0].measure()]
+        for name in ("old", "new")
+    ]
+    assert (len(sizes[1]), sum(sizes[1])) == (5, store.written)
+    assert sizes[0] != sizes[1]
     assert {"ok"} == {str(one.status) for one in verify_checkpoint(queries.folder / "new").checks}
     (batch,) = queries.run(more_by_l_and_k, "new")
     after = verify_checkpoint(queries.folder / "new")
@@ -176,9 +180,9 @@ def test_spark_refuses_an_unfinished_copy_and_the_next_run_finishes_it(queries, 
     with pytest.raises(TargetExists, match="another migration"):
         migrate_checkpoint(*places, like=probe, changes={0: FieldChanges(fills={"value.count": 1})})
 
-    (store,) = migrate_checkpoint(*places, like=probe, changes=changes).stores
+    (store,) = migrate_checkpoint(*places, like=probe, changes=changes).states
 
-    assert sum(store.read) == sum(store.written)
+    assert store.read == store.written
     (batch,) = queries.run(more_by_l_and_k, "new")
     assert len(batch) == len(by_key(LAST, "l", "k"))
 
@@ -197,7 +201,7 @@ def test_a_batch_that_is_not_committed_is_refused_or_dropped(queries):
     assert "twice" in str(raised.value)
     assert not places[1].exists()
     report = migrate_checkpoint(*places, like=probe, drop_uncommitted=True)
-    assert (report.batch, report.dropped_batch) == (0, 1)
+    assert (report.query.batch, report.query.dropped_batch) == (0, 1)
     (batch,) = queries.run(sums, "new")
     history = by_key(FIRST + SECOND, "k", "l")
     assert {one[:2]: one[2] for one in batch} == {key: sum(history[key]) for key in by_key(SECOND, "k", "l")}
@@ -219,8 +223,8 @@ def test_a_dedup_goes_on_with_fewer_columns(queries, setting, store):
     report = queries.migrate(fewer, "append")
 
     seen = by_key(FIRST, "k", "l")
-    (store,) = report.stores
-    assert (sum(store.read), sum(store.written)) == (40, len(seen))
+    (store,) = report.states
+    assert (store.read, store.written) == (40, len(seen))
     assert store.merged == 40 - len(seen)
     (batch,) = queries.run(fewer, "new", "append")
     now = by_key([*LAST, row(2, k="new"), row(7, k="new")], "k", "l")
@@ -241,7 +245,7 @@ def test_a_dedup_within_the_watermark_keeps_the_latest_time(queries):
     for one in FIRST + SECOND:
         first.setdefault((one["k"], one["l"]), int(one["at"][14:16]))
     latest = {k: 10 + max(minute for (of, _), minute in first.items() if of == k) for k, _ in first}
-    assert sum(report.stores[0].written) == len(latest)
+    assert report.states[0].written == len(latest)
     store = SparkCheckpoint.open(queries.folder / "new").operators[0].stores[0]
     kept = [pair for one in store.blocks() for pair in zip(one.key.field(0), one.value.field(0), strict=True)]
     assert {key.as_py(): value.as_py() // 60_000_000 % 60 for key, value in kept} == latest
@@ -282,7 +286,7 @@ def test_aggregates_of_windows_with_a_renamed_key_and_the_watermark_kept(queries
 
     report = queries.migrate(new, "append", renames={"key.user": "key.k"}, fills={"value.min": None})
 
-    assert report.watermark_ms == SparkCheckpoint.open(queries.folder / "old").log.watermark_ms > 0
+    assert report.query.watermark_ms == SparkCheckpoint.open(queries.folder / "old").log.watermark_ms > 0
     rows = [one for batch in queries.run(new, "new", "append") for one in batch]
     assert sorted((user, window.start.minute, total) for user, window, total, _ in rows) == [
         ("k1", 20, row(1)["n"]),

@@ -57,7 +57,7 @@ def migrate(tmp_path):
 def test_what_does_not_change_is_copied_file_by_file(tmp_path, name):
     report = migrate_checkpoint(place(name), tmp_path / "new", like=place(name))
 
-    assert not any(one.is_converted for one in report.stores)
+    assert {one.action for one in report.states} == {"copy"}
     files = {file.relative_to(tmp_path / "new") for file in (tmp_path / "new").rglob("*") if file.is_file()}
     for file in files - {Path(RECORD)}:
         assert (tmp_path / "new" / file).read_bytes() == (place(name) / file).read_bytes()
@@ -90,7 +90,7 @@ def test_a_copy_is_written_as_the_provider_is_set(migrate, name):
     assert entries_of(target) == {
         key: {"note": "ü", "sum": {"$bigdec": [str(value["sum"]), 0]}} for key, value in before.items()
     }
-    assert report.stores[0].read == report.stores[0].written
+    assert report.states[0].read == report.states[0].written
     (snapshot,) = target.glob("state/0/0/*.*")
     (last,) = {file.stem for file in place(name).glob("state/0/0/3*") if file.suffix != ".crc"}
     assert snapshot.name == f"{last}.zip" if name.startswith("rocksdb") else f"{last}.snapshot"
@@ -104,7 +104,7 @@ def test_keys_in_another_order_lie_where_spark_looks_for_them(migrate, name):
 
     moved = {json.dumps(dict(reversed(json.loads(key).items()))): value for key, value in before.items()}
     assert entries_of(target) == moved
-    assert sum(report.stores[0].written) == len(before)
+    assert report.states[0].written == len(before)
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_values_of_keys_that_become_equal_are_merged_by_rules(tmp_path, name):
         json.dumps({"l": f"l{one}"}): {"sum": sum(range(one, 1000, 7)), "max": max(range(one, 1000, 7)) / 2}
         for one in range(7)
     }
-    assert (sum(report.stores[0].read), sum(report.stores[0].written), report.stores[0].merged) == (1000, 7, 993)
+    assert (report.states[0].read, report.states[0].written, report.states[0].merged) == (1000, 7, 993)
 
 
 def test_another_query_is_refused(tmp_path):
@@ -243,8 +243,8 @@ def test_an_operator_without_an_old_one_starts_empty_in_each_partition(tmp_path,
         assert after.schema == before.schema
         sizes = after.measure()
         assert [one.entries for one in sizes] == [0] * before.partitions
-    assert {one.done for one in report.stores} <= {"starts empty", "new"}
-    assert len(report.warnings) == 1
+    assert {one.action for one in report.states} == {"new"}
+    assert len(report.query.warnings) == 1
     ids = {one.unique_id(0) for one in new.stores}
     assert (ids == {""}) is (name != "rocksdb-format-2")
     assert not ids & {one.unique_id(0) for one in old.stores} - {""}
@@ -288,7 +288,7 @@ def test_keys_that_a_function_makes_equal_are_merged_by_rules_or_refused(tmp_pat
     }
     found = entries_of(tmp_path / "merged")
     assert (len(found), sum(one["sum"] for one in found.values())) == (70, sum(range(100)))
-    assert report.stores[0].merged == 30
+    assert report.states[0].merged == 30
     assert "unfinished copy" in refused.value.written
 
 
@@ -436,7 +436,7 @@ def test_a_run_that_is_killed_leaves_a_copy_that_is_finished_or_refused(tmp_path
     if is_complete():
         shutil.rmtree(target)
     report = migrate_checkpoint(source, target, like=like, changes=changes)
-    assert report.stores[0].written == whole.stores[0].written
+    assert report.states == whole.states
     assert entries_of(target) == entries_of(tmp_path / "whole")
     assert not [path for path in target.rglob("*") if ".attempt-" in path.name]
     assert len(list(target.rglob("*.sst"))) == len(list((tmp_path / "whole").rglob("*.sst")))

@@ -88,8 +88,8 @@ def test_an_aggregate_more_needs_no_probe(old, go_on, over_all):
 
     expected = over_all(of("sum(w)", "sum(v)"))
     assert [(*row[:3], row[4]) for row in rows] == expected
-    assert report.known_from == ""
-    assert "the checkpoint does not show what each aggregate and key is computed from" in report.not_compared[0]
+    assert report.query.known_from == ""
+    assert "the checkpoint does not show what each aggregate and key is computed from" in report.query.not_compared[0]
 
 
 def test_two_sums_that_change_places_are_converted_by_what_they_sum(stream, old, go_on, over_all):
@@ -97,9 +97,9 @@ def test_two_sums_that_change_places_are_converted_by_what_they_sum(stream, old,
 
     report, rows = go_on(old(SUMS), changed, was=SUMS(stream.source()))
 
-    assert report.stores[0].is_converted
-    assert report.known_from == "the old code"
-    assert report.not_compared == ()
+    assert report.states[0].action == "convert"
+    assert report.query.known_from == "the old code"
+    assert report.query.not_compared == ()
     assert rows == over_all(changed)
 
 
@@ -130,7 +130,7 @@ def test_a_change_of_rows_is_accepted_or_refused(stream, old, go_on):
     assert 'accept=("SPK-13",)' in str(raised.value)
 
     report, _ = go_on(checkpoint, filtered, was=was, accept=("SPK-13",))
-    assert not any(one.is_converted for one in report.stores)
+    assert {one.action for one in report.states} == {"copy"}
 
 
 def test_a_widened_aggregate_and_exchanged_keys_are_taken_over(stream, old, go_on, over_all):
@@ -157,11 +157,11 @@ def test_an_operator_that_moves_takes_its_state_along_and_a_new_one_starts_empty
     for a, _ in new_keys:
         counts[a] = counts.get(a, 0) + 1
     assert dict(rows) == counts
-    assert [(one.operator, one.was, one.kind) for one in report.stores] == [
-        (0, None, "aggregation"),
-        (1, 0, "dropDuplicates"),
-    ]
-    assert report.stores[0].notes == ("it has no old operator, and starts empty",)
+    assert {(one.was, one.becomes) for one in report.query.operators} == {
+        ("", "0 (aggregation)"),
+        ("0 (dropDuplicates)", "1 (dropDuplicates)"),
+    }
+    assert report.states[0].action == "new"
     stored = SparkCheckpoint.open(tmp_path / "new")
     assert [one.title for one in stored.operators] == ["0 (aggregation)", "1 (dropDuplicates)"]
 
@@ -176,8 +176,8 @@ def test_state_is_dropped_only_if_that_is_said(old, go_on):
 
     report, rows = go_on(checkpoint, counted, operators={1: None})
 
-    assert report.dropped_operators == ("1 (dropDuplicates)",)
-    assert "the state of operator 1 (dropDuplicates) is dropped" in report.warnings
+    assert [one.was for one in report.query.operators if not one.becomes] == ["1 (dropDuplicates)"]
+    assert report.query.warnings[0] == "the state of operator 1 (dropDuplicates) is dropped"
     before = {a: len({b for of, b, *_ in FIRST if of == a}) for a, *_ in FIRST}
     assert dict(rows) == {a: before.get(a, 0) + sum(1 for one in LAST if one[0] == a) for a, *_ in LAST}
 
@@ -200,8 +200,8 @@ def test_the_copy_may_have_a_query_id_of_its_own(old, go_on, tmp_path):
     report, _ = go_on(checkpoint, SUMS, new_query_id=True)
 
     ids = [SparkCheckpoint.open(place).log.query_id for place in (checkpoint, tmp_path / "new")]
-    assert ids[0] != ids[1] == report.query_id
-    assert "Delta takes the batch of the other query for a new one" in report.going_back
+    assert ids[0] != ids[1] == report.query.query_id
+    assert "Delta takes the batch of the other query for a new one" in report.query.going_back
 
 
 def total_state():
@@ -248,7 +248,7 @@ def test_pickled_state_becomes_typed_by_a_function(old, go_on):
 
     totals = {a: sum(one[2] for one in FIRST + LAST if one[0] == a) for a, *_ in LAST}
     assert dict(rows) == totals
-    assert any("is converted by" in note for note in report.stores[0].notes)
+    assert any("is converted by" in one.reason for one in report.plan.operators[0].states[0].findings)
 
 
 def test_an_aggregate_that_changes_is_converted_by_a_function(stream, old, go_on, over_all):
@@ -307,7 +307,7 @@ def test_a_frame_that_does_not_fit_is_refused_before_anything_is_written(stream,
     assert not (tmp_path / "new").exists()
 
     report = fill(table.slice(1), is_complete=False)
-    assert report.stores[0].is_converted
+    assert report.states[0].action == "convert"
 
 
 def test_one_new_side_is_given(old, stream, tmp_path):

@@ -180,7 +180,7 @@ def test_keys_that_a_function_made_must_lie_in_their_partitions(tmp_path, is_equ
     rules = {f"value.{name}": "sum" for name in ("sum", "max", "count", "sum#2", "count#2")}
     changes = FieldChanges(converters={"key.k": function, "key.l": function}, merges=rules)
     report = migrate_checkpoint(place("aggregation"), tmp_path / "copy", like=like, changes={0: changes})
-    assert is_equal is (report.stores[0].merged > 0)
+    assert is_equal is (report.states[0].merged > 0)
 
     assert verify_checkpoint(tmp_path / "copy").ok
     rewrite(tmp_path / "copy", moved)

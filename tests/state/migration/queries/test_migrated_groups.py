@@ -94,7 +94,7 @@ def test_rows_of_a_join_change_on_both_sides_and_all_stores_stay_consistent(tmp_
     for side in ("left", "right"):
         assert after[f"{side}-keyToNumValues"] == before[f"{side}-keyToNumValues"]
         assert {key: row["value"] for key, row in after[f"{side}-keyToNumValues"].items()} == numbered(after, side)
-    assert [one.is_converted for one in report.stores] == [False, True, False, True]
+    assert [one.action for one in report.states] == ["copy", "convert", "copy", "convert"]
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_a_dead_run_of_four_stores_is_resumed(tmp_path, monkeypatch):
 
     report = migrate_checkpoint(place("join-outer"), tmp_path / "new", like=probe)
 
-    assert [one.written for one in report.stores] == [one.written for one in whole.stores]
+    assert [one.written for one in report.states] == [one.written for one in whole.states]
     assert rows_of(tmp_path / "new") == rows_of(tmp_path / "whole")
 
 
@@ -186,7 +186,7 @@ def test_rows_of_a_join_change_in_column_families_and_a_dead_run_is_resumed(tmp_
             if "at" in value:
                 value |= {"key": value.pop("k"), "note": "ü"}
         assert after[store] == rows
-    assert {one.store: one.is_converted for one in report.stores} == dict.fromkeys(before, True)
+    assert {one.state: one.action for one in report.states} == dict.fromkeys(before, "convert")
 
 
 def entries_of_families(folder):
@@ -315,9 +315,9 @@ def test_state_of_scala_is_copied_and_never_changed(tmp_path):
         return folder
 
     old = of_scala(tmp_path / "old")
-    (report,) = migrate_checkpoint(old, tmp_path / "same", like=of_scala(tmp_path / "probe")).stores
+    (report,) = migrate_checkpoint(old, tmp_path / "same", like=of_scala(tmp_path / "probe")).states
     other = of_scala(tmp_path / "other", [*fields(groupState="binary", timeoutTimestamp="long")])
 
-    assert (report.kind, report.is_converted) == ("flatMapGroupsWithState", False)
+    assert (report.operator, report.action) == ("0 (flatMapGroupsWithState)", "copy")
     with pytest.raises(IncompatibleState, match=re.escape("operator 0 (flatMapGroupsWithState)")):
         migrate_checkpoint(old, tmp_path / "new", like=other)

@@ -37,7 +37,7 @@ def migrated(tmp_path):
     def run(name, probe, **changes):
         target = tmp_path / "target"
         report = migrate_checkpoint(place(name), target, like=probe.folder, changes={0: FieldChanges(**changes)})
-        return target, {one.store: one for one in report.stores}
+        return target, {one.state: one for one in report.states}, report.plan.operators[0].states
 
     return run
 
@@ -66,7 +66,7 @@ def test_what_follows_from_entries_is_what_spark_made_of_them(tmp_path, monkeypa
     report = migrate_checkpoint(place(name), tmp_path / "target", like=probe.folder)
 
     assert entries(tmp_path / "target") == entries(place(name))
-    assert all(sum(one.read) == sum(one.written) > 0 for one in report.stores)
+    assert all(one.read == one.written > 0 for one in report.states)
     (metadata,) = (tmp_path / "target").glob("state/0/_metadata/v2/*")
     said = json.loads(metadata.read_text().partition("\n")[2])
     (uri,) = said["stateStoreInfo"][0]["stateSchemaFilePaths"]
@@ -90,7 +90,7 @@ def test_fields_of_values_lists_and_maps_change(tmp_path, migrated, name):
     probe.change(lambda found: found["total"].__setitem__(1, struct_of(d="double", note="string", n="decimal(20,0)")))
     before = entries(place(name))
 
-    target, reports = migrated(
+    target, _, states = migrated(
         name, probe,
         fills={"total.note": "ü", "last.more": {"a": 5}}, renames={"names[].number": "names[].n"},
     )  # fmt: skip
@@ -109,7 +109,7 @@ def test_fields_of_values_lists_and_maps_change(tmp_path, migrated, name):
     ]
     for kept in ("$ttl_last", "$ttl_recent", "$min_recent", "$count_recent", "$rowCounter_names", "recent"):
         assert after[kept] == before[kept]
-    assert "by_name{}.n is dropped" in reports["by_name"].notes
+    assert any("$.by_name{}.n" in one.drops for one in states)
 
 
 @pytest.mark.parametrize("name", ["transform", "transform-avro"])
@@ -129,11 +129,12 @@ def test_fields_of_values_are_filled_by_a_dataframe(tmp_path, migrated, name):
         migrated(name, probe, fills={"total.note": Backfill(notes, "text"), "names[].note": ""})
     shutil.rmtree(tmp_path / "target")
     fills = {"total.note": Backfill(notes, "text", is_complete=False), "names[].note": ""}
-    target, reports = migrated(name, probe, fills=fills)
+    target, _, states = migrated(name, probe, fills=fills)
 
     found = {key["k"]: one["note"] for _, key, one in entries(target)["total"]}
     assert found == {keys[0]: None} | {one: f"note of {one}" for one in keys[1:]}
-    assert "total.note is new: from column 'text' of a DataFrame" in reports["total"].notes
+    told = [(one.path, one.reason) for state in states for one in state.findings]
+    assert ("$.total.note", "it is new: from column 'text' of a DataFrame") in told
 
 
 def test_a_grouping_key_that_changes_takes_its_variables_and_timers_along(tmp_path, migrated):
@@ -161,14 +162,18 @@ def test_a_grouping_key_that_changes_takes_its_variables_and_timers_along(tmp_pa
     probe = Probe.of("transform", tmp_path / "probe").change(change)
     before = entries(place("transform"), partitions=False)
 
-    target, reports = migrated("transform", probe, renames={"key.user": "key.k"}, fills={"key.shop": 7})
+    target, *_ = migrated("transform", probe, renames={"key.user": "key.k"}, fills={"key.shop": 7})
 
     after = entries(target, partitions=False)
     assert {name: len(rows) for name, rows in after.items()} == {name: len(rows) for name, rows in before.items()}
     assert sorted(map(json.dumps, after["total"])) == sorted(
         json.dumps([0, {"shop": 7, "user": key["k"]}, one]) for _, key, one in before["total"]
     )
-    assert any(one.read != one.written for one in reports.values())
+    places = [
+        {name: sorted(row[0] for row in rows) for name, rows in entries(folder).items()}
+        for folder in (target, place("transform"))
+    ]
+    assert places[0] != places[1]
     timers = {json.dumps([key["expiryTimestampMs"], key["key"]]) for _, key, _ in after["$procTimers_keyToTimestamp"]}
     assert timers == {
         json.dumps([key["expiryTimestampMs"], key["key"]]) for _, key, _ in after["$procTimers_timestampToKey"]
@@ -211,7 +216,7 @@ def test_times_to_live_are_turned_on_and_off_and_moved(tmp_path, migrated):
     before = entries(place("transform"))
     at_ms = SparkCheckpoint.open(place("transform")).log.last.time_ms + int(later)
 
-    target, _ = migrated("transform", probe, ttls={"total": later, "by_name": later, "names": later, "seen": "+60000"})
+    target, *_ = migrated("transform", probe, ttls={"total": later, "by_name": later, "names": later, "seen": "+60000"})
 
     after = entries(target)
     for name in ("total", "by_name", "names"):
@@ -250,7 +255,7 @@ def test_variables_are_renamed_added_and_dropped(tmp_path, migrated):
         migrated("transform", probe, renames=renames)
     with pytest.raises(IncompatibleState, match="unknown: there is no variable that could be dropped"):
         migrated("transform", probe, renames=renames, drops=["by_name", "unknown"])
-    target, reports = migrated("transform", probe, renames=renames, drops=["by_name"])
+    target, counts, _ = migrated("transform", probe, renames=renames, drops=["by_name"])
 
     assert "by_name: the new query does not have the variable" in str(caught.value)
     assert 'FieldChanges(drops=["total"])' in caught.value.advice
@@ -258,7 +263,7 @@ def test_variables_are_renamed_added_and_dropped(tmp_path, migrated):
     after = entries(target)
     assert (after["sum"], after["events"], after["more"]) == (before["total"], before["names"], [])
     assert after["$rowCounter_events"] == before["$rowCounter_names"]
-    assert (reports["by_name"].done, reports["more"].done) == ("dropped", "new")
+    assert (counts["by_name"].action, counts["more"].action) == ("drop", "new")
     assert "by_name" not in after
 
 
@@ -274,11 +279,11 @@ def test_keys_of_a_map_that_become_equal_are_refused_or_merged(tmp_path, migrate
     ):
         migrated("transform", probe, fills={"seen{key}.none": "x"})
 
-    target, reports = migrated("transform", probe, fills={"seen{key}.none": "x"}, merges={"seen{}.l": "max"})
+    target, counts, _ = migrated("transform", probe, fills={"seen{key}.none": "x"}, merges={"seen{}.l": "max"})
 
     seen, before = entries(target)["seen"], entries(place("transform"))["seen"]
     assert len(seen) == 4 == len(entries(target)["$ttl_seen"])
-    assert reports["seen"].merged == len(before) - 4
+    assert counts["seen"].merged == len(before) - 4
     latest = {}
     for _, key, one in before:
         latest[key["key"]["k"]] = max(one["ttlExpirationMs"], latest.get(key["key"]["k"], 0))
@@ -341,7 +346,7 @@ def test_a_dry_run_says_what_is_done_of_each_variable(tmp_path):
 
     report = migrate_checkpoint(place("transform"), tmp_path / "target", like=probe.folder, dry_run=True)
 
-    notes = {one.store: one.notes for one in report.stores}
-    assert set(notes) == {"by_name", "last", "names", "recent", "seen", "total", "$procTimers_keyToTimestamp"}
-    assert notes["total"] == ("total.d is dropped",)
+    states = {one.name: one for one in report.plan.operators[0].states}
+    assert set(states) == {"by_name", "last", "names", "recent", "seen", "total", "$procTimers_keyToTimestamp"}
+    assert states["total"].drops == ("$.total.d",)
     assert not (tmp_path / "target").exists()

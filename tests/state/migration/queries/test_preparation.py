@@ -13,7 +13,7 @@ from stateshift.compat.queries.changes import FieldChanges
 from stateshift.compat.queries.kinds import TRANSFORM
 from stateshift.serializers.errors import IncompatibleState
 from stateshift.state.formats.spark.reader import SparkCheckpoint
-from stateshift.state.migration.queries.preparation import Known, NewSide, Said, plan_migration
+from stateshift.state.migration.queries.preparation import Known, NewSide, Said, prepare_copy
 
 KEY = ("key", (Column("k", "k", "string"),))
 NUMBER, STRUCT = Column("n", "", "long"), Column("s", "", "", (Column("x", "", "long"),))
@@ -39,7 +39,7 @@ def planned(tmp_path):
         facts = {f"time to live of {name}": text for name, text in dict(times).items()}
         now = now.computing(lambda one: attrs.evolve(one, facts={**one.facts, **facts}))
         said = Said({0: changes})
-        return plan_migration(opened, NewSide(state, now, is_planned=True, known=Known(was)), said)
+        return prepare_copy(opened, NewSide(state, now, is_planned=True, known=Known(was)), said)
 
     return run
 
@@ -60,8 +60,8 @@ def test_no_rule_is_asked_for_values_that_none_merges(planned):
 
     with pytest.raises(IncompatibleState) as caught:
         planned(old, new, FieldChanges(merges={"seen{}.s": "max"}))
-    (told,) = planned(old, new, FieldChanges(merges={"seen{}.n": "max"})).processors[0].variables[0].notes[1:]
+    (told,) = planned(old, new, FieldChanges(merges={"seen{}.n": "max"})).processors[0].variables[0].findings[1:]
 
     assert "seen{}.n: keys may become equal without seen{key}.b" in str(caught.value)
     assert "seen{}.s: no rule merges its type" in str(caught.value)
-    assert told.startswith("keys may become equal, and no rule merges seen{}.s")
+    assert told.reason.startswith("keys may become equal, and no rule merges seen{}.s")
