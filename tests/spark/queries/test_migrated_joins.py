@@ -187,7 +187,7 @@ def test_an_operator_gets_another_number_and_the_one_behind_it_starts_empty(stre
     report = migrate_checkpoint(streams.folder / "old", streams.folder / "new", like=streams.folder / "whole")
 
     assert [(one.operator, one.action) for one in report.states] == [
-        ("0 (aggregation)", "new"), ("1 (dropDuplicates)", "copy"),
+        ("0 (aggregation)", "new"), ("1 (dropDuplicates)", "convert"),
     ]  # fmt: skip
     assert {(one.was, one.becomes) for one in report.query.operators} == {
         ("", "0 (aggregation)"), ("0 (dropDuplicates)", "1 (dropDuplicates)"),
