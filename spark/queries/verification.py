@@ -42,12 +42,13 @@ from ...state.savepoint.verify import Check, Outcome, VerifyReport
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from ...compat.queries.changes import FieldChanges
     from ...serializers.spark_rows.spark_types import SparkType
     from ...state.formats.flink.roots import AllowedRoot
     from ...state.migration.queries.expected_entries import Rows
+    from ...state.migration.queries.operator_copy import OperatorCopy, StoreCopy
     from ...state.migration.queries.preparation import PreparedCopy
     from ...state.storage.files import Folder
 
@@ -184,38 +185,33 @@ class _Verifying:
     def _tables(self) -> Iterator[Table]:
         """Yield every store of the copy."""
         covered = set()
-        for plan in self.plan.stores:
-            covered.add((plan.number, plan.now.name))
-            values = path_of_values(plan.store.name, plan.kind)
-            parts: dict[str, SparkType | None] = {values: plan.schema.value, "key": plan.schema.key}
-            unknown = _unknown(self.record, None if plan.is_empty else plan.store.operator, parts)
-            fields = _fields(plan.changes, "key", plan.schema.key), _fields(plan.changes, values, plan.schema.value)
-            grouping = plan.grouping(plan.schema.key) if fields[0] else None
-            yield Table(plan.now, partial(of_store, plan), plan.kind, unknown, fields, grouping)
-        for processor in self.plan.processors:
-            for variable in processor.variables:
-                prefix = variable.now.name + STEPS.get(variable.now.kind, "")
-                old = processor.operator.number
-                for store in (variable.now, *variable.indexes.values()):
-                    covered.add((processor.number, store.name))
-                    is_own = store.name == variable.now.name
-                    expires = is_own and variable.deadlines.are
-                    of = variable.type if expires else store.require_schema().value
-                    hidden = _fields(processor.changes, prefix, of) if is_own else frozenset[int]()
-                    if expires and hidden:
-                        hidden = frozenset({0})  # the value stands beside its deadline
-                    unknown = _unknown(self.record, old, {prefix: None if expires else of}) if is_own else {}
-                    yield Table(
-                        store,
-                        of_variable(self.plan, processor, variable, store),
-                        processor.now.kind,
-                        unknown,
-                        (frozenset(), hidden),
-                    )
+        for copied in self.plan.operators:
+            for plan in copied.stores:
+                covered |= {(copied.number, one.name) for one in (plan.now, *plan.indexes.values())}
+                yield from self._of_variable(copied, plan) if copied.has_variables else [self._of_rows(copied, plan)]
         for operator in self.copy.operators:
             for store in operator.stores:
                 if (operator.number, store.name) not in covered:
                     yield Table(store, lambda: iter(()), operator.kind, {}, (frozenset(), frozenset()))
+
+    def _of_rows(self, operator: OperatorCopy, plan: StoreCopy) -> Table:
+        """Return a store of rows."""
+        of, kind = plan.now.require_schema(), operator.now.kind
+        values = path_of_values(plan.was.name, kind)
+        unknown = _unknown(self.record, operator.old_number, {values: of.value, "key": of.key})
+        fields = _fields(operator.changes, "key", of.key), _fields(operator.changes, values, of.value)
+        expected = partial(of_store, plan, operator.changes.merges)
+        return Table(plan.now, expected, kind, unknown, fields, plan.groups[1] if fields[0] else None)
+
+    def _of_variable(self, operator: OperatorCopy, plan: StoreCopy) -> Iterator[Table]:
+        """Yield the stores of a variable; the value of one that expires stands beside its deadline."""
+        prefix, expires = plan.now.name + STEPS.get(plan.now.kind, ""), plan.deadlines.are
+        hidden = _fields(operator.changes, prefix, plan.value_type)
+        fields = frozenset[int](), frozenset({0}) if expires and hidden else hidden
+        unknown = _unknown(self.record, operator.old_number, {prefix: None if expires else plan.value_type})
+        for store in (plan.now, *plan.indexes.values()):
+            of = (unknown, fields) if store.name == plan.now.name else ({}, (frozenset[int](), frozenset[int]()))
+            yield Table(store, of_variable(self.plan, operator, plan, store), operator.now.kind, *of)
 
     def _compared(self, table: Table) -> Iterator[Check]:
         """Yield the checks of a store."""
@@ -282,7 +278,7 @@ class _Verifying:
         self.progress(Progress("verifying", self.done, self.total, self.entries))
 
 
-def _unknown(record: CopyRecord, operator: int | None, parts: dict[str, SparkType | None]) -> dict[str, str]:
+def _unknown(record: CopyRecord, operator: int | None, parts: Mapping[str, SparkType | None]) -> dict[str, str]:
     """Return what is not compared, and of what it is: a value that is not known hides the whole field around it.
 
     Args:

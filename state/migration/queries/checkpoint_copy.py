@@ -19,10 +19,9 @@ from ...progress import Progress, report_progress
 from ...publication.source_guard import Read
 from ...publication.target_lock import claimed
 from .entries import EntryCopy
-from .providers import Provider, require_all, target_of
+from .providers import Provider, target_of
 from .record import CopyRecord
 from .report import state_counts
-from .variable_entries import VariableCopy
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
@@ -30,9 +29,9 @@ if TYPE_CHECKING:
     from ...publication.lineage import StateCount
     from ...publication.target_lock import Claim
     from ...storage.files import Folder
+    from .operator_copy import OperatorCopy, StoreCopy
     from .preparation import PreparedCopy
     from .report import Counts
-    from .store_plan import StorePlan
 
 UNFINISHED = "stateshift_has_not_finished_this_copy_run_the_migration_again"
 """The first line of `metadata` in an unfinished copy: Spark's error shows it."""
@@ -64,15 +63,9 @@ class Copy:
             try:
                 self._copy_logs()
                 counts: dict[tuple[int, str], Counts] = {}
-                steps = len(self.plan.together) + len(self.plan.processors)
-                for done, together in enumerate(self.plan.together):
-                    report_progress(Progress("copying", done, steps))
-                    counts |= {(one.number, one.now.name): of for one, of in self._stores(together)}
-                for done, plan in enumerate(self.plan.processors, start=len(self.plan.together)):
-                    report_progress(Progress("copying", done, steps))
-                    with located(operator=plan.number):
-                        variables = VariableCopy(self.plan, plan, self.folder).run()
-                        counts |= {(plan.number, name): of for name, of in variables}
+                for done, operator in enumerate(self.plan.together):
+                    report_progress(Progress("copying", done, len(self.plan.together)))
+                    counts |= {(operator.number, name): of for name, of in self._copied(operator)}
                 found = tuple(state_counts(self.plan, counts))
                 CopyRecord.of(self.plan, found).write(self.folder)
                 self._publish(claim)
@@ -130,13 +123,15 @@ class Copy:
                 self.folder.write_last(name, with_ids(source.read(name), self.plan.log.ids))
             else:
                 _copied(source, name, self.folder, beside)
-        for plan in self.plan.stores:
-            if plan.files is None:
-                self._copy_metadata(plan)
+        for operator in self.plan.operators:
+            if operator.files is None:
+                for plan in operator.stores:
+                    self._copy_metadata(plan)
 
-    def _copy_metadata(self, plan: StorePlan) -> None:
+    def _copy_metadata(self, plan: StoreCopy) -> None:
         """Copy the metadata of an operator, with the number, partitions and prefixes that it has in the copy."""
-        store, target = plan.store, self.folder.folder(f"state/{plan.number}/{METADATA}")
+        store, number = plan.was, plan.now.operator
+        target = self.folder.folder(f"state/{number}/{METADATA}")
         if not store.folder.exists(METADATA):
             return
         metadata = store.folder.folder(METADATA)
@@ -147,54 +142,42 @@ class Copy:
                 continue
             data = read_checked(metadata, name)
             parsed_metadata(data.decode(errors="replace"), store.operator, f"state/{store.operator}/{METADATA}/{name}")
-            if has_prefix and not plan.is_empty and plan.number == store.operator:
+            if has_prefix and not plan.is_empty and number == store.operator:
                 _copied(metadata, name, target)
                 continue
-            data = numbered(data, plan.number, store.facts.partitions if plan.is_empty else None)
+            data = numbered(data, number, store.facts.partitions if plan.is_empty else None)
             target.folder(name.rpartition("/")[0]).create() if "/" in name else target.create()
             target.write_last(name, data if has_prefix else with_prefixes(data, {store.facts.name: columns}))
 
     def _is_kept(self, inner: list[str]) -> bool:
         return len(inner) == 1 and _NUMBER.fullmatch(inner[0]) is not None and int(inner[0]) <= self.plan.batch
 
-    def _stores(self, together: tuple[StorePlan, ...]) -> Iterator[tuple[StorePlan, Counts]]:
-        """Write the partitions of stores that have the same files, and count what was written."""
-        plan, *_ = together
-        store = plan.store
-        with located(operator=store.operator, state=store.facts.name):
-            if plan.files is None:
-                first = target_of(self.folder, plan.number, store, 0).folder(METADATA)
+    def _copied(self, operator: OperatorCopy) -> Iterator[tuple[str, Counts]]:
+        """Write the partitions of stores that have the same files; yield the names of these, and what was counted."""
+        with located(operator=operator.number if operator.was is None else operator.was.number):
+            if operator.files is None:
+                (plan,) = operator.stores
+                first = target_of(self.folder, plan.now, 0).folder(METADATA)
                 first.create()
                 first.write_last("schema", plan.schema_file)
             else:
-                plan.files.write(self.folder, plan.number, self.plan.batch)
-            if not any(one.is_converted for one in together):
-                for partition in range(store.partitions):
-                    self._copy_partition(plan, partition)
-                for one in together:
-                    read = tuple(size.entries for size in one.store.measure())
-                    yield one, (read, read, 0)
+                operator.files.write(self.folder, operator.number, self.plan.batch)
+            if operator.is_converted:
+                yield from EntryCopy(Provider.of(self.plan, operator, self.folder)).run()
                 return
-            counts = EntryCopy(Provider.of(self.plan, together, self.folder)).run()
-            for one, (read, merged) in zip(together, counts, strict=True):
-                with located(state=one.store.name):
-                    written = tuple(self._count(one, partition) for partition in range(one.store.partitions))
-                    moves = one.key.convert is not None
-                    yield one, require_all(one.now.name, (read, written, merged), moves=moves)
+            for partition in range(operator.partitions):
+                self._copy_partition(operator.stores[0], partition)
+            for one in operator.stores:
+                read = tuple(size.entries for size in one.was.measure())
+                yield one.now.name, (read, read, 0)
 
-    def _copy_partition(self, plan: StorePlan, partition: int) -> None:
+    def _copy_partition(self, plan: StoreCopy, partition: int) -> None:
         """Copy the files that are the last committed version of a partition; their entries are counted elsewhere."""
-        source = plan.store._partition(partition)  # noqa: SLF001 - of this package
-        target = target_of(self.folder, plan.number, plan.store, partition)
+        source = plan.was._partition(partition)  # noqa: SLF001 - of this package
+        target = target_of(self.folder, plan.now, partition)
         target.create()
-        for name in plan.store.files(partition):
+        for name in plan.was.files(partition):
             _copied(source, name, target)
-
-    def _count(self, plan: StorePlan, partition: int) -> int:
-        """Read what was written, and count it."""
-        store = attrs.evolve(plan.now, log=self.plan.log)  # the query that is planned has no batch
-        copy = store.copied_to(self.folder.folder(f"state/{plan.number}"))
-        return copy.count(partition)
 
     def _metadata(self) -> bytes:
         """Return the content of `metadata`, which makes the copy a checkpoint: the id of its query."""

@@ -15,20 +15,18 @@ from xxhash import xxh3_64_intdigest
 from ....serializers.errors import UnsupportedFormat
 from ....serializers.spark_rows.row_encoder import encode_rows, longs_of, rows_of
 from ...formats.spark.reader import ROCKSDB
-from .entries import moved_keys
 from .merging import equal_keys, merge_columns
 from .texts import texts_of
-from .variable_entries import Converting
+from .variable_entries import VariableConversion, moved_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
     from ...formats.spark.reader import Block, SparkStore
+    from .operator_copy import OperatorCopy, StoreCopy
     from .preparation import PreparedCopy
-    from .store_plan import StorePlan
-    from .variables import ProcessorPlan, VariablePlan
 
     Numbers = NDArray[Any]
     Source = Callable[[], Iterator["Rows"]]
@@ -59,24 +57,25 @@ class Rows:
         return Rows(self.key.take(numbers), self.value.take(numbers), self.partition[at], odd)
 
 
-def of_store(plan: StorePlan) -> Iterator[Rows]:
+def of_store(plan: StoreCopy, merges: Mapping[str, str]) -> Iterator[Rows]:
     """Yield the entries that a store should have; keys that became equal are merged again, a part of them at a time."""
     if not plan.may_collide:
-        for partition in range(plan.store.partitions):
+        for partition in range(plan.was.partitions):
             yield from _converted(plan, partition)
         return
-    parts = 1 + sum(one.size_bytes for one in plan.store.measure()) // _PART_BYTES
+    parts = 1 + sum(one.size_bytes for one in plan.was.measure()) // _PART_BYTES
     for part in range(parts):
         found = [one for one in _of_part(plan, part, parts) if len(one.key)]
         if found:
-            yield _with_merged(plan, found)
+            yield _with_merged(plan, merges, found)
 
 
-def _converted(plan: StorePlan, partition: int) -> Iterator[Rows]:
-    for block in plan.store.blocks_of(partition):
+def _converted(plan: StoreCopy, partition: int) -> Iterator[Rows]:
+    for block in plan.was.blocks_of(partition):
         key, at = moved_keys(plan, partition, block.key)
+        at = np.full(len(key), partition, np.int64) if at is None else at
         value = block.value if plan.value.convert is None else plan.value.convert(block.value)
-        yield Rows(key, value, at, odd_keys(plan.store, block) if plan.key.convert is None else None)
+        yield Rows(key, value, at, odd_keys(plan.was, block) if plan.key.convert is None else None)
 
 
 def odd_keys(store: SparkStore, block: Block) -> Numbers | None:
@@ -96,15 +95,15 @@ def odd_keys(store: SparkStore, block: Block) -> Numbers | None:
     return odd if odd.any() else None
 
 
-def _of_part(plan: StorePlan, part: int, parts: int) -> Iterator[Rows]:
-    for partition in range(plan.store.partitions):
+def _of_part(plan: StoreCopy, part: int, parts: int) -> Iterator[Rows]:
+    for partition in range(plan.was.partitions):
         for one in _converted(plan, partition):
             keys = texts_of(one.key)
             at = [number for number, key in enumerate(keys) if xxh3_64_intdigest(key) % parts == part]
             yield one.take(np.asarray(at, np.int64))
 
 
-def _with_merged(plan: StorePlan, found: list[Rows]) -> Rows:
+def _with_merged(plan: StoreCopy, merges: Mapping[str, str], found: list[Rows]) -> Rows:
     """Merge the values of keys that became equal."""
     rows = Rows(
         pa.concat_arrays([one.key for one in found]),
@@ -116,16 +115,16 @@ def _with_merged(plan: StorePlan, found: list[Rows]) -> Rows:
     groups, firsts = equal_keys(rows.key)
     if len(firsts) == len(groups):
         return rows
-    value = merge_columns(rows.value, groups, plan.schema.value, plan.changes.merges)
+    value = merge_columns(rows.value, groups, plan.value_type, merges)
     return Rows(rows.key.take(longs_of(firsts)), value, rows.partition[firsts])
 
 
-def of_variable(plan: PreparedCopy, processor: ProcessorPlan, variable: VariablePlan, store: SparkStore) -> Source:
+def of_variable(plan: PreparedCopy, operator: OperatorCopy, variable: StoreCopy, store: SparkStore) -> Source:
     """Return a function that yields the entries that a store of a variable should have."""
-    converting = Converting(plan, processor, variable)
+    converting = VariableConversion(plan.settings, operator, variable)
 
     def expected() -> Iterator[Rows]:
-        for source in range(processor.files.partitions):
+        for source in range(operator.partitions):
             for to, key, value, partition in converting.columns(source):
                 if to.name == store.name:
                     yield Rows(key, value, np.full(len(key), source, np.int64) if partition is None else partition)

@@ -9,10 +9,9 @@ from uuid import NAMESPACE_OID, uuid5
 
 import attrs
 
-from ....compat.plan import MigrationPlan, OperatorAction, OperatorPlan
+from ....compat.plan import MigrationPlan
 from ....compat.queries.changes import FieldChanges
 from ....compat.queries.conditions import facts_changed
-from ....compat.queries.kinds import OF_VARIABLES
 from ....compat.queries.operator_pairs import match_operators, unknown_numbers
 from ....compat.queries.problems import OF_COLUMNS, Asks, Problem, problems_of
 from ....compat.queries.store_pairs import pair_stores
@@ -25,19 +24,17 @@ from ...formats.spark.operators import UNKNOWN
 from ...formats.spark.reader import PROVIDERS
 from ..report import REPEATED, ContinuedOperator
 from .operator_files import OperatorFiles
-from .store_plan import filled_columns, plan_empty_store, plan_store, with_partitions
-from .variables import ProcessorPlan, ProcessorPlanner, empty_processor
+from .planner import OperatorPlanner, empty_copy, with_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from ....compat.description import Computation, JobDescription
-    from ....compat.plan import StatePlan
     from ....compat.queries.store_pairs import OperatorPair
     from ....serializers.compatibility import Finding
     from ...formats.spark.logs import BatchLog, PlannedBatch
     from ...formats.spark.reader import SparkCheckpoint, SparkOperator
-    from .store_plan import StorePlan
+    from .operator_copy import OperatorCopy
 
     Pair = tuple[Computation | None, Computation]
 
@@ -94,11 +91,10 @@ class PreparedCopy:
         source: The checkpoint to copy.
         new: The new query, in words.
         log: The batches as the copy has them.
-        stores: What is done with each store.
+        operators: What is done with the state of each operator.
         batch: The last committed batch.
         dropped_batch: The batch that was planned and not committed, which the copy does not have; None: there is none.
-        processors: What is done with the variables of each transformWithState.
-        operators: What becomes of each operator.
+        continued: What becomes of each operator.
         has_new_id: Whether the copy gets a query id of its own.
         known_from: From where it is known what the old query computed; "": it is not.
         not_compared: What was not compared, a line each.
@@ -107,11 +103,10 @@ class PreparedCopy:
     source: SparkCheckpoint
     new: str
     log: BatchLog = attrs.field(repr=False)
-    stores: tuple[StorePlan, ...]
+    operators: tuple[OperatorCopy, ...]
     batch: int
     dropped_batch: int | None = None
-    processors: tuple[ProcessorPlan, ...] = ()
-    operators: tuple[ContinuedOperator, ...] = ()
+    continued: tuple[ContinuedOperator, ...] = ()
     has_new_id: bool = False
     known_from: str = ""
     not_compared: tuple[str, ...] = ()
@@ -124,46 +119,21 @@ class PreparedCopy:
         return planned
 
     @property
-    def steps(self) -> tuple[StorePlan | ProcessorPlan, ...]:
-        """What is done, step by step."""
-        return *self.stores, *self.processors
-
-    @property
     def plan(self) -> MigrationPlan:
-        """What is done with each state."""
-        states: dict[int, list[StatePlan]] = {}
-        for together in self.together:
-            is_converted = any(one.is_converted for one in together)
-            for one in together:
-                states.setdefault(one.number, []).append(one.state(is_converted=is_converted))
-        states |= {one.number: [*one.states()] for one in self.processors}
-        kinds = {one.number: one.kind for one in self.steps}
-        operators = (
-            OperatorPlan(
-                str(number),
-                f"{number} ({kinds[number]})",
-                OperatorAction.REWRITE if any(one.changes for one in states[number]) else OperatorAction.COPY,
-                None,
-                relabels_key=False,
-                states=tuple(states[number]),
-            )
-            for number in sorted(states)
-        )
-        return MigrationPlan(f"Spark checkpoint {self.source.place}", self.new, tuple(operators))
+        """What is done, for people."""
+        plans = (one.plan for one in sorted(self.operators, key=lambda one: one.number))
+        return MigrationPlan(f"Spark checkpoint {self.source.place}", self.new, tuple(plans))
 
     @property
-    def together(self) -> tuple[tuple[StorePlan, ...], ...]:
-        """What is done with stores, those together that have the same files: the column families of one."""
-        found: dict[tuple[int, str], list[StorePlan]] = {}
-        for one in self.stores:
-            found.setdefault((one.number, one.now.facts.name), []).append(one)
-        return tuple(map(tuple, found.values()))
+    def together(self) -> tuple[OperatorCopy, ...]:
+        """The operators, apart by stores that have the same files."""
+        return tuple(of for one in self.operators for of in one.together)
 
     def digest(self) -> str:
         """Return a digest of what the copy will contain; a run resumes only what has the same one."""
         log = self.source.log
         facts = [self.source.place, log.query_id, self.batch, self.dropped_batch, self.has_new_id]
-        facts += [one.facts for one in self.steps]
+        facts += [each for one in sorted(self.operators, key=lambda one: one.has_variables) for each in one.facts]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
 
 
@@ -216,10 +186,9 @@ def prepare_copy(old: SparkCheckpoint, new: NewSide, said: Said) -> PreparedCopy
         old,
         new.query.origin,
         steps.log,
-        tuple(attrs.evolve(one, filled=filled_columns(one)) for one in steps.stores),
+        tuple(one.filled() for one in steps.operators),
         batch,
         old.log.unfinished,
-        tuple(one.filled() for one in steps.processors),
         tuple(_continued(were, pairs)),
         said.new_query_id,
         known.query.origin if known.query else "",
@@ -235,8 +204,7 @@ class _Steps:
     new: NewSide
     said: Said
     log: BatchLog
-    stores: list[StorePlan] = attrs.field(factory=list)
-    processors: list[ProcessorPlan] = attrs.field(factory=list)
+    operators: list[OperatorCopy] = attrs.field(factory=list)
     pairs: list[OperatorPair] = attrs.field(factory=list)
     problems: list[OperatorProblem] = attrs.field(factory=list)
 
@@ -249,12 +217,8 @@ class _Steps:
                 advice="give the processor a state variable, or start with a new checkpoint",
             )
         files = OperatorFiles.of(now, self.old) if now.stores[0].family is not None else None
-        of_variables = files if becomes.kind in OF_VARIABLES else None
-        if was is None and of_variables is not None:
-            self.processors.append(empty_processor(now, of_variables))
-        elif was is None:
-            empty = (plan_empty_store(one, becomes.kind, self.old, self.log) for one in now.stores)
-            self.stores += (attrs.evolve(one, files=files) for one in empty)
+        if was is None:
+            self.operators.append(empty_copy(now, files, self.old, self.log))
         else:
             self._add_pair(was, becomes, now, files)
 
@@ -273,13 +237,8 @@ class _Steps:
         changes = attrs.evolve(changes, renames=pair.renames)
         found = [*problems_of(pair, changes), *_meant(pair, changes, self.said.accept)]
         before = _operator(self.old, was.number)
-        if files is not None and was.kind in OF_VARIABLES:
-            planner = ProcessorPlanner(before, now, files, pair, changes, found, self.said.is_done)
-            self.processors.append(planner.run())
-        else:
-            plans = [plan_store(store, now.store(store.name), pair, changes) for store in before.stores]
-            self.stores += (attrs.evolve(one, files=files) for one in plans)
-            found += (problem for one in plans for part in (one.key, one.value) for problem in part.problems)
+        planner = OperatorPlanner(before, now, files, pair, changes, found, self.said.is_done)
+        self.operators.append(planner.run())
         self.problems += (OperatorProblem(problem, was) for problem in found)
 
 

@@ -14,13 +14,14 @@ import attrs
 import numpy as np
 
 from ....serializers.errors import CorruptFile, MigrationFailed
-from ....serializers.spark_rows.row_encoder import encode_rows, rows_of
+from ....serializers.spark_rows.row_encoder import Encoded, encode_rows, rows_of
 from ....serializers.spark_rows.rows import Rows, decode_rows
 from ...formats.spark.layout_encoder import LayoutEncoder
 from ...formats.spark.layouts import RowEncoding
 from ...formats.spark.operators import DEFAULT_STORE
 from ...formats.spark.reader import ROCKSDB
-from ...formats.spark.rocksdb_writer import DatabaseWriter, WrittenFamily, shares_of
+from ...formats.spark.rocksdb_files import Databases
+from ...formats.spark.rocksdb_writer import DatabaseWriter, WrittenFamily, shares_of, write_parts
 from ...formats.spark.store_writer import EntryBlock, snapshot_name, snapshots
 
 if TYPE_CHECKING:
@@ -29,17 +30,18 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ....serializers.spark_rows.row_encoder import Encoded
     from ...formats.spark.reader import SparkStore
     from ...formats.spark.store_files import Entries
     from ...storage.files import Folder
+    from .operator_copy import OperatorCopy
     from .preparation import PreparedCopy
     from .report import Counts
-    from .store_plan import StorePlan
 
     Numbers = NDArray[Any]
-    Write = Callable[[StorePlan, Encoded, Encoded, Numbers], None]
-    """Writes keys and values of a store; each goes to the partition of its number, and is left out if that is not open.
+    Entry = Encoded | Sequence[bytes]
+    Write = Callable[[SparkStore, Entry, Entry, Numbers | None], None]
+    """Writes keys and values of a store of the copy; each goes to the partition of its number, and is left out if that
+    is not open; None: all go to the only one. Bytes are written as they are, after rows comes what a provider adds.
     """
 
 
@@ -47,9 +49,9 @@ _BUFFER_BYTES = 64 << 20
 _HEAD_BYTES, _NOTHING = 1, 256
 
 
-def target_of(folder: Folder, number: int, store: SparkStore, partition: int) -> Folder:
-    """Return the folder of a partition of a store in a copy, where its operator has this number."""
-    of_partition = folder.folder(f"state/{number}/{partition}")
+def target_of(folder: Folder, store: SparkStore, partition: int) -> Folder:
+    """Return the folder of a partition of a store in a copy."""
+    of_partition = folder.folder(f"state/{store.operator}/{partition}")
     return of_partition if store.facts.name == DEFAULT_STORE else of_partition.folder(store.facts.name)
 
 
@@ -100,19 +102,19 @@ class Provider(ABC):
 
     Attributes:
         migration: The whole migration.
-        plans: What is done with each store.
+        operator: What is done with these stores.
         folder: The folder of the copy.
     """
 
     migration: PreparedCopy
-    plans: tuple[StorePlan, ...]
+    operator: OperatorCopy
     folder: Folder
 
     @classmethod
-    def of(cls, migration: PreparedCopy, plans: tuple[StorePlan, ...], folder: Folder) -> Provider:
+    def of(cls, migration: PreparedCopy, operator: OperatorCopy, folder: Folder) -> Provider:
         """Return the provider of a checkpoint."""
         kind = _Databases if migration.settings.provider == ROCKSDB else _Snapshots
-        return kind(migration, plans, folder)
+        return kind(migration, operator, folder)
 
     @property
     @abstractmethod
@@ -124,7 +126,7 @@ class Provider(ABC):
         """Return the name of the file that says that a partition is complete."""
 
     @abstractmethod
-    def blocks(self, plan: StorePlan, partition: int) -> Iterator[Entries]:
+    def blocks(self, store: SparkStore, partition: int) -> Iterator[Entries]:
         """Yield the keys and values of a partition of a store, as rows; errors as in `SparkStore.stored_blocks`."""
 
     @abstractmethod
@@ -133,7 +135,20 @@ class Provider(ABC):
 
     def target(self, partition: int) -> Folder:
         """Return the folder of a partition in the copy."""
-        return target_of(self.folder, self.plans[0].number, self.plans[0].store, partition)
+        stores = self.operator.stores
+        return target_of(self.folder, stores[0].now if stores else self.operator.now.stores[0], partition)
+
+    def copied(self) -> Callable[[SparkStore], SparkStore]:
+        """Return the function that returns a store as it is in the copy; what it opens is opened once for all."""
+        operator, log = self.operator, self.migration.log
+        place = self.folder.folder(f"state/{operator.number}")
+        databases = Databases(operator.now.stores[0].databases.lists)
+
+        def copied(store: SparkStore) -> SparkStore:
+            facts = attrs.evolve(store.facts, partitions=operator.partitions)
+            return attrs.evolve(store, facts=facts, folder=place, log=log, databases=databases)
+
+        return copied
 
     def is_written(self, partition: int) -> bool:
         """Whether a partition is complete."""
@@ -150,16 +165,19 @@ class _Snapshots(Provider):
     def file(self, partition: int) -> str:
         return snapshot_name(self.migration.batch + 1)
 
-    def blocks(self, plan: StorePlan, partition: int) -> Iterator[Entries]:
-        return plan.store.stored_blocks(partition)
+    def blocks(self, store: SparkStore, partition: int) -> Iterator[Entries]:
+        return store.stored_blocks(partition)
 
     @contextmanager
     def open(self, partitions: list[int]) -> Iterator[Write]:
-        settings, count = self.migration.settings, self.plans[0].store.partitions
+        settings, count = self.migration.settings, self.operator.partitions
         folders = list(map(self.target, partitions))
         with snapshots(folders, self.migration.batch + 1, settings.codec) as streams:
 
-            def write(_: StorePlan, keys: Encoded, values: Encoded, partition: Numbers) -> None:
+            def write(_: SparkStore, keys: Entry, values: Entry, partition: Numbers | None) -> None:
+                assert isinstance(keys, Encoded)  # noqa: S101 - column families are in databases
+                assert isinstance(values, Encoded)  # noqa: S101 - as above
+                assert partition is not None  # noqa: S101 - as above
                 block = EntryBlock.of(keys, values, partition, count, has_checksums=settings.has_row_checksums)
                 for stream, one in zip(streams, partitions, strict=True):
                     stream.write(block.share(one))
@@ -172,18 +190,18 @@ class _Databases(Provider):
 
     @property
     def most_open(self) -> int:
-        return 64  # each has some open files, and a buffer of its own
+        return 16 if self.operator.has_variables else 64  # each has some open files, and a buffer of its own
 
     def file(self, partition: int) -> str:
         return self._writer(partition, 0).name
 
-    def blocks(self, plan: StorePlan, partition: int) -> Iterator[Entries]:
-        layout = plan.store.key_layout
-        for keys, values in plan.store.stored_blocks(partition):
+    def blocks(self, store: SparkStore, partition: int) -> Iterator[Entries]:
+        layout = store.key_layout
+        for keys, values in store.stored_blocks(partition):
             if layout.kind == "row":
                 yield _without_heads(keys), _without_heads(values)
             else:
-                of = plan.store.require_schema().key
+                of = store.require_schema().key
                 rows = encode_rows(RowEncoding().decode_keys(keys, of, layout), of)
                 yield rows_of(rows), _without_heads(values)
 
@@ -192,33 +210,29 @@ class _Databases(Provider):
         with ExitStack() as stack:
             each = _BUFFER_BYTES // len(partitions)
             writers = {one: stack.enter_context(self._writer(one, each)) for one in partitions}
-            yield lambda plan, *rows: write_rows(writers, plan.now, *rows)
+
+            def write(store: SparkStore, keys: Entry, values: Entry, partition: Numbers | None) -> None:
+                if isinstance(keys, Encoded) and isinstance(values, Encoded) and partition is not None:
+                    write_rows(writers, store, keys, values, partition)
+                elif not isinstance(keys, Encoded) and not isinstance(values, Encoded):
+                    write_parts(writers, store.name, keys, values, partition)
+
+            yield write
             for writer in writers.values():
                 writer.flush(waits=False)
 
     def _writer(self, partition: int, buffer_bytes: int) -> DatabaseWriter:
-        families = [one.now for one in self.plans if one.now.family is not None]
-        written, unique_id = written_families(families) if families else None, self.plans[0].store.unique_id(partition)
-        return database_writer(self.migration, self.target(partition), unique_id, written, buffer_bytes)
-
-
-def database_writer(
-    migration: PreparedCopy,
-    target: Folder,
-    unique_id: str,
-    families: Mapping[str, WrittenFamily] | None,
-    buffer_bytes: int,
-) -> DatabaseWriter:
-    """Return the writer of a partition of the copy."""
-    return DatabaseWriter(
-        target,
-        version=migration.batch + 1,
-        unique_id=unique_id,
-        families=families,
-        has_checksums=migration.settings.has_row_checksums,
-        delimiter=migration.settings.delimiter,
-        buffer_bytes=buffer_bytes,
-    )
+        operator, settings = self.operator, self.migration.settings
+        ids = (*self.migration.log.ids_of(operator.number, partition), "")
+        return DatabaseWriter(
+            self.target(partition),
+            version=self.migration.batch + 1,
+            unique_id=operator.stores[0].was.unique_id(partition) if operator.stores else ids[0],
+            families=None if operator.files is None else written_families(operator.families),
+            has_checksums=settings.has_row_checksums,
+            delimiter=settings.delimiter,
+            buffer_bytes=buffer_bytes,
+        )
 
 
 def written_families(stores: Iterable[SparkStore]) -> dict[str, WrittenFamily]:

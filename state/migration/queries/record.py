@@ -122,7 +122,9 @@ class CopyRecord:
         """Return the record of a migration whose stores are written."""
         source = plan.source
         found = {
-            one.was: RecordedOperator.of(one.was, one.number, one.changes) for one in plan.steps if one.was is not None
+            number: RecordedOperator.of(number, one.number, one.changes)
+            for one in plan.operators
+            if (number := one.old_number) is not None
         }
         operators = (found.get(one.number, RecordedOperator(one.number, None)) for one in source.operators)
         stores = (RecordedStore(int(one.operator_id), one.state, one.read, one.written, one.merged) for one in counts)

@@ -21,14 +21,12 @@ if TYPE_CHECKING:
 def planned_report(prepared: PreparedCopy, target: str) -> MigrationReport:
     """Return the report of a migration before it runs."""
     source, log = prepared.source, prepared.source.log
-    partitions = [(one[0].store.partitions, any(of.is_converted for of in one)) for one in prepared.together]
-    partitions += ((one.files.partitions, True) for one in prepared.processors)
     return MigrationReport(
         source=source.place,
         target=target,
         plan=prepared.plan,
-        tasks=sum(count for count, is_converted in partitions if is_converted),
-        copies=sum(count for count, is_converted in partitions if not is_converted),
+        tasks=sum(one.partitions for one in prepared.together if one.is_converted),
+        copies=sum(one.partitions for one in prepared.together if not one.is_converted),
         bytes_read=None,
         bytes_written=None,
         query=QueryCopy(
@@ -37,7 +35,7 @@ def planned_report(prepared: PreparedCopy, target: str) -> MigrationReport:
             prepared.batch,
             log.watermark_ms,
             prepared.dropped_batch,
-            prepared.operators,
+            prepared.continued,
             prepared.known_from,
             prepared.not_compared,
             tuple(not_shown(source)),

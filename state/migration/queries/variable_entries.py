@@ -10,128 +10,54 @@ $…_timestampToKey   the time and the key of each timer
 from __future__ import annotations
 
 import struct
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
 import pyarrow as pa
 
-from ....serializers.errors import located
 from ....serializers.spark_rows.row_encoder import encode_rows, longs_of, numbers_of, rows_of, validity_of
 from ....serializers.spark_rows.spark_types import SparkType
 from ...formats.spark.layout_encoder import LayoutEncoder
 from ...formats.spark.layouts import RowEncoding, joined
 from ...formats.spark.partitioning import partitions_of, require_placed
-from ...formats.spark.rocksdb_files import DatabaseFiles
-from ...formats.spark.rocksdb_writer import DatabaseWriter, WrittenFamily, write_parts
 from .merging import equal_keys, merge_columns
-from .providers import database_writer, require_all, routes, target_of, written_families
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from ...formats.spark.logs import PlannedBatch
     from ...formats.spark.reader import SparkStore
     from ...formats.spark.store_files import Entries
-    from ...storage.files import Folder
-    from .preparation import PreparedCopy
-    from .report import Counts
-    from .variables import ProcessorPlan, VariablePlan
+    from .operator_copy import OperatorCopy, StoreCopy
 
     Numbers = NDArray[Any]
     EntryColumns = tuple[SparkStore, pa.StructArray, pa.StructArray, Numbers | None]
     """A store of the new query, keys, values, and the partition of each; None: as it was."""
 
 _SIZE = struct.Struct("<i")
-_MOST_OPEN = 16
-_BUFFER_BYTES = 64 << 20
 _LONG = SparkType("bigint")
 
 
-@attrs.define
-class VariableCopy:
-    """The conversion of the entries of an operator's variables.
+def moved_keys(plan: StoreCopy, source: int, keys: pa.StructArray) -> tuple[pa.StructArray, Numbers | None]:
+    """Return new keys, and the partition of each; None: as it was.
 
-    Attributes:
-        migration: The whole migration.
-        plan: What is done with the variables.
-        folder: The folder of the copy.
-        merged: How many entries were merged, by variable.
+    Args:
+        plan: What is done with the store.
+        source: The partition of the old keys.
+        keys: The old keys; of a variable, its grouping keys.
+
+    Raises:
+        UnsupportedFormat: Old keys do not lie where Spark's hash has them.
     """
-
-    migration: PreparedCopy
-    plan: ProcessorPlan
-    folder: Folder
-    merged: dict[str, int] = attrs.field(factory=dict)
-
-    def run(self) -> Iterator[tuple[str, Counts]]:
-        """Convert the entries, and count what was written; yield the name of each variable, with its counts.
-
-        Raises:
-            MigrationFailed: Entries were lost.
-        """
-        log, number, count = self.migration.log, self.plan.number, self.plan.files.partitions
-        partitions = list(range(count))
-        if not any(one.may_collide for one in self.plan.variables):  # what is merged is counted as it is written
-            partitions = [one for one in partitions if not self._target(one).exists(self._writer(one).name)]
-        moves = self.plan.key.convert is not None
-        for sources, targets in routes(count, partitions, moves=moves, most_open=_MOST_OPEN):
-            self._write(sources, targets)
-        self.plan.files.write(self.folder, number, self.migration.batch)
-        written = [self._files(one, log.ids_of(number, one)) for one in range(count)]
-        yield from ((one.now.name, self._counted(one, written)) for one in self.plan.variables)
-        for store in self.plan.dropped:
-            yield store.name, (tuple(one.entries for one in store.measure()), (), 0)
-
-    def _target(self, partition: int) -> Folder:
-        return target_of(self.folder, self.plan.number, self.plan.now.stores[0], partition)
-
-    @property
-    def _families(self) -> dict[str, WrittenFamily]:
-        """The column families of the copy; Spark makes a counter of rows only for lists that do not expire."""
-        made = {one.name for plan in self.plan.variables for one in plan.indexes.values()}
-        return written_families(
-            one for one in self.plan.now.stores if not one.name.startswith("$rowCounter_") or one.name in made
-        )
-
-    def _writer(self, partition: int, open_at_once: int = 1) -> DatabaseWriter:
-        (unique_id, *_) = (*self.migration.log.ids_of(self.plan.number, partition), "")
-        each = _BUFFER_BYTES // open_at_once
-        return database_writer(self.migration, self._target(partition), unique_id, self._families, each)
-
-    def _write(self, sources: list[int], targets: list[int]) -> None:
-        """Convert the entries of some partitions, and write those that belong to others."""
-        with ExitStack() as stack:
-            writers = {one: stack.enter_context(self._writer(one, len(targets))) for one in targets}
-            for variable in self.plan.variables:
-                converting = Converting(self.migration, self.plan, variable)
-                for source in sources:
-                    with located(file=f"state/{self.plan.operator.number}/{source}", state=variable.was.name):
-                        for family, keys, values, partition in converting.entries(source):
-                            write_parts(writers, family, keys, values, partition)
-                self.merged[variable.now.name] = self.merged.get(variable.now.name, 0) + converting.merged
-
-    def _files(self, partition: int, ids: tuple[str, ...]) -> DatabaseFiles:
-        target, settings = self._target(partition), self.migration.settings
-        lists = frozenset(name for name, one in self._families.items() if one.is_list)
-        version = self.migration.batch + 1
-        return DatabaseFiles(target, target.place, version, ids, settings.has_row_checksums, settings.delimiter, lists)
-
-    def _counted(self, plan: VariablePlan, files: list[DatabaseFiles]) -> Counts:
-        """Count the entries of a variable in the copy, and compare with those that were read."""
-        read = tuple(one.entries for one in plan.was.measure())
-        written = tuple(one.size_of(plan.now.name)[0] for one in files)
-        merged = self.merged.get(plan.now.name, 0)
-        indexes = {word: sum(one.size_of(store.name)[0] for one in files) for word, store in plan.indexes.items()}
-        if plan.was.kind == "list":
-            is_lost = len({*indexes.values()}) > 1  # one for each key in all of them
-        else:
-            is_lost = any(count != sum(written) for count in indexes.values())
-        moves = self.plan.key.convert is not None or plan.may_collide
-        details = [f"  in ${word}: {count:,}" for word, count in indexes.items()]
-        return require_all(plan.now.name, (read, written, merged), moves=moves, details=details, is_lost=is_lost)
+    if plan.key.convert is None:
+        return keys, None
+    old, new = plan.groups
+    require_placed(keys, old, plan.was.partitions, source)
+    keys = plan.key.convert(keys)
+    return keys, partitions_of(keys, new, plan.was.partitions)
 
 
 @attrs.define
@@ -152,31 +78,38 @@ class _Rows:
 
 
 @attrs.define
-class Converting:
-    """Converts the entries of a variable."""
+class VariableConversion:
+    """The conversion of the entries of a variable.
 
-    migration: PreparedCopy
-    plan: ProcessorPlan
-    variable: VariablePlan
+    Attributes:
+        settings: Those of the last batch.
+        operator: What is done with the operator.
+        variable: What is done with the variable.
+        merged: How many entries were merged so far.
+    """
+
+    settings: PlannedBatch
+    operator: OperatorCopy
+    variable: StoreCopy
     merged: int = 0
 
     @property
     def _is_avro(self) -> bool:
-        return self.migration.settings.encoding == "avro"
+        return self.settings.encoding == "avro"
 
-    def entries(self, source: int) -> Iterator[tuple[str, Sequence[bytes], Sequence[bytes], Numbers | None]]:
+    def entries(self, source: int) -> Iterator[tuple[SparkStore, Sequence[bytes], Sequence[bytes], Numbers | None]]:
         """Yield the family of some entries, their keys and values, and the partition of each."""
         variable = self.variable
         if variable.is_same:
             for word, store in [("", variable.was), *variable.indexes.items()]:
                 to, of = (variable.now, store) if not word else (store, self._old_index(store))
                 for keys, values in of.stored_blocks(source):
-                    yield to.name, keys, values, None
+                    yield to, keys, values, None
             return
         encoder = LayoutEncoder(self._is_avro)
         for store, key, value, partition in self._columns(source):
             keys, values = encoder.encode_keys(key, *_key_of(store)), encoder.encode(value, _value_of(store))
-            yield store.name, keys, values, partition
+            yield store, keys, values, partition
 
     def columns(self, source: int) -> Iterator[EntryColumns]:
         """Yield a store of the new query, and some of its entries by columns: they are not encoded.
@@ -206,7 +139,8 @@ class Converting:
         """Return the old family of an index, which has the name of the old variable."""
         name = store.name.removesuffix(self.variable.now.name) + self.variable.was.name
         name = store.name if self.variable.was.kind == "timers" else name
-        return self.plan.operator.index(name)
+        assert self.operator.was is not None  # noqa: S101 - what starts empty has no entries
+        return self.operator.was.index(name)
 
     def _converted(self, source: int, keys: Sequence[bytes], values: Sequence[bytes]) -> _Rows:
         was, now, deadlines = self.variable.was, self.variable.now, self.variable.deadlines
@@ -214,9 +148,7 @@ class Converting:
         encoding = RowEncoding(was.family.writers if self._is_avro else None)
         key = encoding.decode_keys(keys, *_key_of(was))
         group, *rest = [key] if was.kind in {"value", "list"} else key.flatten()
-        partition = None
-        if self.plan.key.convert is not None:
-            group, partition = self._moved(source, group)
+        group, partition = moved_keys(self.variable, source, group)
         if was.kind == "map":
             rest = [_applied(self.variable.user_key.convert, rest[0])]
         key = joined([group, *rest], _key_of(now)[0]) if rest else group
@@ -231,25 +163,18 @@ class Converting:
             deadline = None
         value = _applied(self.variable.value.convert, value)
         for fill in self.variable.filled:
-            value = fill.into(value, rows_of(encode_rows(group, self.plan.key_types[1])))
+            value = fill.into(value, rows_of(encode_rows(group, self.variable.groups[1])))
         return _Rows(key, value, deadline, partition)
-
-    def _moved(self, source: int, group: pa.StructArray) -> tuple[pa.StructArray, Numbers]:
-        """Return new grouping keys, and the partition of each."""
-        was, now = self.plan.key_types
-        require_placed(group, was, self.plan.files.partitions, source)
-        group = _applied(self.plan.key.convert, group)
-        return group, partitions_of(group, now, self.plan.files.partitions)
 
     def _merged(self, rows: _Rows) -> _Rows:
         """Merge the entries of a map whose keys became equal; the latest deadline stays."""
         variable = self.variable
-        of, (groups, firsts) = variable.type, equal_keys(rows.key)
+        of, (groups, firsts) = variable.value_type, equal_keys(rows.key)
         if len(firsts) == len(groups):
             return rows
         self.merged += len(groups) - len(firsts)
         path = f"{variable.now.name}{{}}"
-        rules = {f"value.{name}": self.plan.changes.merges.get(f"{path}.{name}", "") for name in of.names}
+        rules = {f"value.{name}": self.operator.changes.merges.get(f"{path}.{name}", "") for name in of.names}
         value = merge_columns(rows.value, groups, of, rules)
         deadline = None
         if rows.deadline is not None:

@@ -31,7 +31,7 @@ from stateshift.spark.queries.verification import _fields, _unknown, verify_chec
 from stateshift.state.formats.spark import layout_encoder
 from stateshift.state.formats.spark.reader import SparkCheckpoint
 from stateshift.state.formats.spark.store_writer import stored_rows
-from stateshift.state.migration.queries import compared_entries, entries
+from stateshift.state.migration.queries import compared_entries, entries, variable_entries
 from stateshift.state.migration.queries.checkpoint_copy import UNFINISHED
 from stateshift.state.migration.queries.conversion import not_repeated
 from stateshift.state.migration.queries.expected_entries import odd_keys
@@ -106,11 +106,11 @@ def test_a_fault_of_the_encoder_is_found_though_it_writes_the_same_again(tmp_pat
 
 def test_a_fault_of_the_hash_of_partitions_is_found(tmp_path, monkeypatch):
     like = copy_of("aggregation", tmp_path / "like", KEY[::-1], fields_in("aggregation")[1])
-    right = entries.partitions_of
+    right = variable_entries.partitions_of
     renames = {"key.k": "key.k", "key.l": "key.l"}
     with monkeypatch.context() as patch:
-        patch.setattr(entries, "partitions_of", lambda keys, of, count: 1 - right(keys, of, count))
-        patch.setattr(entries, "require_placed", lambda *_: None)
+        patch.setattr(variable_entries, "partitions_of", lambda keys, of, count: 1 - right(keys, of, count))
+        patch.setattr(variable_entries, "require_placed", lambda *_: None)
         migrate_checkpoint(
             place("aggregation"), tmp_path / "copy", like=like, changes={0: FieldChanges(renames=renames)}
         )

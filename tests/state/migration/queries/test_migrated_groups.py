@@ -133,7 +133,7 @@ def test_a_dead_run_of_four_stores_is_resumed(tmp_path, monkeypatch):
     run = entries.EntryCopy.run
 
     def die_in_the_second(copy):
-        if copy.provider.plans[0].store.name.startswith("right"):
+        if copy.provider.operator.stores[0].was.name.startswith("right"):
             raise KeyboardInterrupt
         return run(copy)
 

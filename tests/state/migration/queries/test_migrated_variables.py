@@ -18,6 +18,7 @@ from stateshift.serializers.ways_out import on_command_line
 from stateshift.spark.queries.migration import migrate_checkpoint
 from stateshift.state.formats.spark.reader import SparkCheckpoint
 from stateshift.state.migration.queries import variable_entries
+from stateshift.state.migration.queries.entries import EntryCopy
 
 FRESH = ["transform", "transform-avro", "transform-checksums", "transform-event-time", "transform-pandas"]
 
@@ -57,10 +58,10 @@ def entries(folder, partitions=True):
 @pytest.mark.parametrize("name", FRESH)
 def test_what_follows_from_entries_is_what_spark_made_of_them(tmp_path, monkeypatch, name, is_same):
     probe = Probe.of(name, tmp_path / "probe")
-    plan = variable_entries.Converting.entries
+    plan = variable_entries.VariableConversion.entries
     if not is_same:
         monkeypatch.setattr(
-            variable_entries.Converting, "entries",
+            variable_entries.VariableConversion, "entries",
             lambda self, source: plan(attrs.evolve(self, variable=attrs.evolve(self.variable, is_same=False)), source),
         )  # fmt: skip
     report = migrate_checkpoint(place(name), tmp_path / "target", like=probe.folder)
@@ -319,7 +320,7 @@ def test_values_of_several_versions_become_those_of_one(tmp_path):
 @pytest.mark.parametrize("name", ["transform", "transform-checksums"])
 def test_a_run_that_died_is_resumed_and_complete_partitions_are_not_written_again(tmp_path, monkeypatch, name):
     probe, target = Probe.of(name, tmp_path / "probe"), tmp_path / "target"
-    write = variable_entries.VariableCopy._write
+    write = EntryCopy._route
 
     def die_at_the_second(self, sources, targets):
         if targets == [1]:
@@ -327,7 +328,7 @@ def test_a_run_that_died_is_resumed_and_complete_partitions_are_not_written_agai
         write(self, sources, targets)
 
     with monkeypatch.context() as patch:
-        patch.setattr(variable_entries.VariableCopy, "_write", die_at_the_second)
+        patch.setattr(EntryCopy, "_route", die_at_the_second)
         with pytest.raises(KeyboardInterrupt):
             migrate_checkpoint(place(name), target, like=probe.folder)
     before = {file: file.stat().st_mtime_ns for file in target.glob("state/0/0/**/*") if file.is_file()}

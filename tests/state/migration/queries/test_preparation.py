@@ -47,11 +47,11 @@ def planned(tmp_path):
 def test_another_time_to_live_of_a_renamed_variable_is_asked_for(planned):
     old, new, renames = variable("count", expires=True), variable("total", expires=True), {"total": "count"}
 
-    assert planned(old, new, FieldChanges(renames)).processors[0].variables[0].was.name == "count"
+    assert planned(old, new, FieldChanges(renames)).operators[0].stores[0].was.name == "count"
     with pytest.raises(IncompatibleState, match=r"time to live of total: 1000 ms -> 9000 ms: .*SPK-12"):
         planned(old, new, FieldChanges(renames), {"total": "9000 ms"})
     later = planned(old, new, FieldChanges(renames, ttls={"total": "+8000"}), {"total": "9000 ms"})
-    assert later.processors[0].variables[0].deadlines.later_ms == 8000
+    assert later.operators[0].stores[0].deadlines.later_ms == 8000
 
 
 def test_no_rule_is_asked_for_values_that_none_merges(planned):
@@ -60,7 +60,7 @@ def test_no_rule_is_asked_for_values_that_none_merges(planned):
 
     with pytest.raises(IncompatibleState) as caught:
         planned(old, new, FieldChanges(merges={"seen{}.s": "max"}))
-    (told,) = planned(old, new, FieldChanges(merges={"seen{}.n": "max"})).processors[0].variables[0].findings[1:]
+    (told,) = planned(old, new, FieldChanges(merges={"seen{}.n": "max"})).operators[0].stores[0].findings[1:]
 
     assert "seen{}.n: keys may become equal without seen{key}.b" in str(caught.value)
     assert "seen{}.s: no rule merges its type" in str(caught.value)
