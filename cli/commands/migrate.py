@@ -2,61 +2,60 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...compat.likeness import FEW, OF_CHECK, alike, some
-from ...compat.reference_time import time_text
 from ...serializers.errors import MigrationFailed, NoSpaceLeft, SavepointNotFound, StorageFailed
-from ...serializers.wording import many, shell_word
-from ...state.migration.engine import Engine
-from ...state.progress import size_text
-from ...state.transcode.choice import TIMES_SLOWER
 from ..failures import Status
 from ..new_side import new_side_options
-from ..next_steps import flink_command, options_given, start_lines
 from ..options import (
-    NOT_COMPARED,
-    PREFIX,
     allowed_roots,
+    announce_plan,
     common_options,
+    grouped_by,
     is_spark,
+    load_job_here,
     migration_options,
     open_savepoint,
+    read_plan,
     refuse_options,
+    refuse_other_options,
     savepoint_argument,
+    search_here,
     spark_failures_told,
     spark_is_meant,
     spark_options,
 )
-from ..output import Column, Line, Row, Table, print_json, print_lines, print_notice, print_styled
+from ..output import print_json, print_lines, print_styled
 from ..progress import show_progress
-from ..render.plan import plan_lines, query_lines
+from ..render.migration import (
+    announce_run,
+    done_lines,
+    dry_lines,
+    ending,
+    lost_on_the_way_back,
+    quarantine_lines,
+    start_command,
+)
 from ..revisions import recorded_job
 from ..spark_migration import migrate_spark
 from ..spark_options import OF_CHANGES, ONLY_OF_QUERIES, query_options, spark_change_options
-from .planned_runs import planned_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ...compat.description import JobDescription
-    from ...compat.plan import MigrationPlan, OperatorPlan
-    from ...state.migration.estimate import Estimate
     from ...state.migration.options import MigrationOptions
-    from ...state.migration.report import MigrationReport
+    from ...state.migration.plan_file import NewTypes, PlanFile
     from ..new_side import NewSide
 
-_COLUMNS = (Column("operator", is_name=True), Column("state", is_name=True), Column("kind"), Column("done"),
-            Column("read", is_number=True), Column("written", is_number=True),
-            Column("dropped", is_number=True))  # fmt: skip
-_DONE = {"copy": "copied as bytes", "relabel": "copied, new header", "rekey": "copied under new keys",
-         "convert": "converted", "drop": "dropped", "new": "starts empty"}  # fmt: skip
+_FIELDS = {"target": "restore_target"} | {
+    name: field for field, names in grouped_by(migration_options).items() for name in names if field != "options"
+}
+"""The options that arguments of the command become, where they have other names."""
 _ONLY_OF_A_QUERY = ONLY_OF_QUERIES | OF_CHANGES
-_SLOWER = f"about {TIMES_SLOWER} times slower without numba (pip install 'stateshift[spark]')"
 
 
 @click.command(
@@ -140,20 +139,10 @@ def command(
         report = migrate_spark(source, target_place, plan_file or "", dry_run=dry_run)
     else:
         refuse_options(f"a migration of a savepoint does not take {{}}{spark_is_meant(source)}", names=_ONLY_OF_A_QUERY)
+        plan, description, options = _new_types(source, side, plan_file, downgrade, options)
         from ...spark.migrate import migrate
         from ...state.publication.publish import IfTargetExists
 
-        plan = None
-        if downgrade:
-            if side.job or side.like or plan_file:
-                raise click.UsageError("--downgrade determines the new types; leave out --job, --like and --plan")
-            description: JobDescription | None = recorded_job(downgrade, open_savepoint(source).describe())
-        elif plan_file is not None:
-            plan, description = planned_run(plan_file, side, options)
-            options = plan.options
-        else:
-            given = side.unless_types_stay(source, options)
-            description = None if given is None else given.describe()
         with show_progress() as progress, failures_told(target_place):
             report = migrate(
                 source,
@@ -171,48 +160,71 @@ def command(
             )
     if with_json:
         print_json(report.to_data() | {"start_command": start_command(report)})
-    elif dry_run:
-        print_styled(_dry_lines(report))
-        print_lines(_lost_on_the_way_back(report, downgrade))
-    else:
-        print_styled(_blocks(report))
-        print_lines(_lost_on_the_way_back(report, downgrade))
-        print_lines(["", *_ending(report)])
-        print_styled([[(line, "bold red")] for line in _quarantine_lines(report)])
+        return Status.DONE
+    print_styled(dry_lines(report) if dry_run else done_lines(report))
+    print_lines(lost_on_the_way_back(report, downgrade))
+    if not dry_run:
+        print_lines(["", *ending(report)])
+        print_styled([[(line, "bold red")] for line in quarantine_lines(report)])
     return Status.DONE
 
 
-def announce_run(report: MigrationReport) -> None:
-    """Print the expected work and time before a run."""
-    expected = report.estimate
-    if expected is not None and not report.copied_only:
-        room = f"  free space there: {size_text(expected.free_bytes)}" if expected.free_bytes is not None else ""
-        if expected.replaced_bytes:
-            kept = size_text(expected.replaced_bytes)
-            room += f", in addition to the savepoint of {kept} that is kept until the new one is complete"
-        writing = f", about {size_text(expected.bytes_to_write)} to write" if expected.bytes_to_write else ""
-        print_notice(
-            f"to do: {many(report.tasks, 'stream')} to rewrite, {many(report.copies, 'file')} to copy, "
-            f"{size_text(expected.bytes_to_read)} to read{writing}",
-            f"  about {max(round(expected.seconds), 1)} s {_expected_of(expected)}",
-            *([room] if room else []),
-        )
+def _new_types(
+    source: str, side: NewSide, plan_file: str | None, downgrade: str, options: MigrationOptions
+) -> tuple[PlanFile | None, JobDescription | None, MigrationOptions]:
+    """Return the plan to follow, if there is one, the new types, None if they stay, and the options of the migration.
+
+    Raises:
+        UsageError: New types come from several places, or options contradict the plan.
+    """
+    if downgrade:
+        if side.job or side.like or plan_file:
+            raise click.UsageError("--downgrade determines the new types; leave out --job, --like and --plan")
+        return None, recorded_job(downgrade, open_savepoint(source).describe()), options
+    if plan_file is not None:
+        plan, description = _planned(plan_file, side, options)
+        return plan, description, plan.options
+    given = side.unless_types_stay(source, options)
+    return None, None if given is None else given.describe(), options
 
 
-def _where(expected: Estimate) -> str:
-    """Return how the tasks are run, in words."""
-    return _engine(expected) + ("; machine code is compiled first, once on this machine" if expected.compiles else "")
+def _planned(file: str, side: NewSide, options: MigrationOptions) -> tuple[PlanFile, JobDescription | None]:
+    """Read a plan file, and load the job that it names; the job is None if the types stay.
+
+    Args:
+        file: The path of the plan.
+        side: The values of `--job` and `--like`.
+        options: The values of the other options.
+
+    Raises:
+        UsageError: The command line contradicts the file.
+    """
+    plan = read_plan(file)
+    _refuse_other_types(plan.new_types, side)
+    refuse_other_options(plan.options, options, _FIELDS)
+    from ...state.migration.planning import new_side_of
+
+    if plan.options.repartition is not None:
+        search_here()  # merge functions are loaded like the job
+    announce_plan(file, plan, _trusted(plan.options))
+    return plan, new_side_of(plan.new_types, load_job_here, like=side.like, allow_roots=allowed_roots())
 
 
-def _expected_of(expected: Estimate) -> str:
-    """Return how the tasks will be run, in words, and what makes that slow."""
-    return _where(expected) + (f"; {_SLOWER}" if expected.lacks_numba else "")
+def _trusted(options: MigrationOptions) -> Iterator[str]:
+    """Yield what a plan allows to be unpickled or imported."""
+    if options.trust_stored_serializers:
+        yield "to unpickle the serializers stored beside the savepoint"
+    if options.trust:
+        yield f"to unpickle objects of {', '.join(options.trust)}"
+    for _, merge in options.repartition.merge if options.repartition is not None else ():
+        yield f"to import {merge.name}"
 
 
-def _engine(expected: Estimate) -> str:
-    if expected.engine is Engine.PROCESS:
-        return "in this process, without Spark"
-    return f"on Spark, with {many(expected.cores, 'core')}"
+def _refuse_other_types(planned: NewTypes, side: NewSide) -> None:
+    if side.job and side.like:
+        raise click.UsageError("give at most one of --job and --like: the plan already has the origin of the new types")
+    if (side.job and side.job != planned.job) or (side.like and planned.probe is None):
+        raise click.UsageError(f"the plan is for {planned}, and {side} is given; leave it out, or make the plan again")
 
 
 @contextmanager
@@ -238,247 +250,3 @@ def failures_told(target_place: str) -> Iterator[None]:
             written=error.written or "Nothing was written.",
             **where,
         ) from error
-
-
-def report_start_lines(report: MigrationReport) -> list[str]:
-    """Return how a Flink job starts on the result, or why it cannot."""
-    return start_lines(
-        report.target,
-        flink_restorable=_is_flink_restorable(report),
-        with_orphans=_has_orphans(report),
-        must_declare=report.must_declare,
-    )
-
-
-def start_command(report: MigrationReport) -> str | None:
-    """Return how a Flink job starts on the result; None after a dry run, and if Flink cannot restore it."""
-    if report.dry_run or report.query is not None or not _is_flink_restorable(report):
-        return None
-    return flink_command(report.target, with_orphans=_has_orphans(report))
-
-
-def _is_flink_restorable(report: MigrationReport) -> bool:
-    return all(operator.is_flink_restorable for operator in report.plan.operators if operator.in_job)
-
-
-def _has_orphans(report: MigrationReport) -> bool:
-    return any(not operator.in_job for operator in report.plan.operators)
-
-
-def _headline(report: MigrationReport) -> str:
-    if report.copied_only:
-        return f"copied: no changes needed; every file is as it was, in {report.target}"
-    by_action = Counter(count.action for count in report.states)
-    actions = set(by_action)
-    if actions <= {"copy", "new"}:
-        done = "rewritten" if report.tasks else "copied with the requested changes"
-        return f"{done}: every entry as it was, in {report.target}"
-    if "convert" not in actions and "rekey" in actions:
-        entries = sum(count.written for count in report.states if count.action == "rekey")
-        return f"rekeyed: {many(entries, 'entry', 'entries')}, in {report.target}"
-    if "convert" not in actions and "drop" in actions:
-        return f"rewritten without {many(by_action['drop'], 'state')}: every other entry as it was, in {report.target}"
-    if "convert" not in actions:
-        headers = many(by_action["relabel"], "state")
-        return f"written with new headers: every entry of {headers} as it was, in {report.target}"
-    entries = sum(count.written for count in report.states if count.action == "convert")
-    converted = many(by_action["convert"], "state")
-    return f"migrated: {many(entries, 'entry', 'entries')} of {converted} converted, in {report.target}"
-
-
-def _columns(report: MigrationReport) -> tuple[Column, ...]:
-    return (*_COLUMNS, Column("quarantined", is_number=True)) if report.quarantined else _COLUMNS
-
-
-def _rows(report: MigrationReport) -> list[list[str]]:
-    return [
-        [
-            count.operator or count.operator_id,
-            count.state,
-            count.kind,
-            _DONE.get(count.action, count.action) + (f", {count.merged:,} merged" if count.merged else ""),
-            *(f"{number:,}" for number in (count.read, count.written, count.dropped)),
-            *([f"{count.quarantined:,}"] if report.quarantined else []),
-        ]
-        for count in sorted(report.states, key=lambda count: (count.operator, count.kind == "timers", count.state))
-        if count.read or count.kind != "timers"  # most queues of timers are empty
-    ]
-
-
-def _size_line(report: MigrationReport) -> str:
-    names = ("stream", "file") if report.query is None else ("partition", "partition")
-    streams = [f"{many(report.tasks, names[0])} rewritten"] if report.tasks else []
-    streams += [f"{many(report.copies, names[1])} copied"] if report.copies else []
-    streams += [f"{many(report.resumed, 'stream')} finished before"] if report.resumed else []
-    what = f"{', '.join(streams)}; " if streams else ""
-    where = "" if report.estimate is None else f", {_where(report.estimate)}"
-    if report.bytes_read is None or report.bytes_written is None:
-        return f"{what.removesuffix('; ')} in {report.seconds:.1f} s"
-    read, written = size_text(report.bytes_read), size_text(report.bytes_written)
-    return f"{what}{read} read, {written} written in {report.seconds:.1f} s{where}"
-
-
-def _lost_lines(report: MigrationReport) -> Iterator[str]:
-    """Yield lines on dropped fields, in addition to the entries that the table counts."""
-    renames: dict[str, list[str]] = {}
-    for number, lost in enumerate(report.dropped_fields):
-        where = f"{lost.operator}/{lost.state}"
-        if number < FEW:
-            yield f"dropped fields: {', '.join(f'{path} ({lost.entries:,})' for path in lost.paths)}, of {where}"
-        for rename in lost.possible_renames:
-            renames.setdefault(rename, []).append(where)
-    if len(report.dropped_fields) > FEW:
-        yield f"dropped fields of {many(len(report.dropped_fields) - FEW, 'other state')}, listed with --json"
-    for rename, places in renames.items():
-        old, _, new = rename.partition("->")
-        advice = f"if it is the same field, give {new} the alias {old} and migrate again"
-        yield f"possible_rename: {rename}, of {some(places, most=FEW, whole='--json')}; {advice}"
-
-
-def _below(report: MigrationReport) -> Iterator[str]:
-    """Yield the lines below the table."""
-    elements = sum(count.dropped_elements for count in report.states)
-    if elements:
-        yield f"{many(elements, 'list element')} had expired, including those of lists that were dropped entirely"
-    if report.plan.reference_time is not None:
-        yield f"reference time {time_text(report.plan.reference_time)}, for new time stamps and for expiry"
-    for what in sorted({one.what for one in report.carried}):
-        streams = sum(one.streams for one in report.carried if one.what == what)
-        yield f"{what}: {many(streams, 'stream')} carried over as bytes"
-    for operator, why in report.unread.items():
-        yield f"not checked: state of operator {operator}, which was carried over as bytes: {why.splitlines()[0]}"
-    if report.foreign_entries:
-        yield f"{many(report.foreign_entries, 'entry', 'entries')} of key groups that subtasks gave away were left out"
-    if report.unseen_damage:
-        yield report.unseen_damage
-    if report.slowness:
-        yield report.slowness
-    yield _size_line(report)
-    for why, count in Counter(stream.why for stream in report.redone).items():
-        yield f"{many(count, 'stream')} finished by an earlier run, and done again: {why}"
-
-
-def _unread_lines(report: MigrationReport) -> Iterator[str]:
-    """Yield the condition on values that no step has read, and how they are read."""
-    if not report.condition:
-        return
-    yield f"the new job can read all of it, {report.condition}: this run did not read these values"
-    given = options_given("check")
-    if "--job" in given or "--like" in given:
-        yield f"  look before it starts: stateshift check {shell_word(report.source)} {given} --scan"
-
-
-def _blocks(report: MigrationReport) -> Iterator[Line | Table]:
-    yield [(_headline(report), "bold green")]
-    if rows := _rows(report):
-        yield Table.of(_columns(report), rows)
-    for line in _lost_lines(report):
-        yield [(f"  {line}", "yellow")]
-    if report.missing_timers:
-        yield [(f"  {report.missing_timers}", "yellow")]
-    if report.unproven:
-        yield [(f"  {NOT_COMPARED}: {report.unproven}", "yellow")]
-    if sources := report.unplaced_sources:
-        names = some(sources, most=FEW, whole="--json", between=" and ")
-        one = f"the source {names} is in the savepoint: the job begins where the configuration of the source says"
-        several = f"the sources {names} is in the savepoint: the job begins where their configuration says"
-        yield [(f"  no position of {one if len(sources) == 1 else several}", "yellow")]
-    for line in _unread_lines(report):
-        yield [(f"  {line}", "yellow")]
-    for line in _below(report):
-        yield [(f"  {line}", "dim")]
-    if report.query is not None:
-        told = (f"  operator {one.uid}: {line}" for one in report.plan.operators for line in _changes(one))
-        yield from ([(line, "")] for line in dict.fromkeys(told))  # a key changes in each store of a join
-        yield from query_lines(report.query.to_data())
-
-
-def _changes(operator: OperatorPlan) -> Iterator[str]:
-    from ...compat.explain import finding_line
-
-    return (finding_line(finding) for state in operator.states for finding in state.findings)
-
-
-def _lost_on_the_way_back(report: MigrationReport, downgrade: str) -> Iterator[str]:
-    """Yield what an old job does not get back, or may fail on, in a migration back; without one, yield nothing."""
-    from ...compat.explain import finding_line
-
-    lost = [
-        (operator, state, finding)
-        for operator in report.plan.operators
-        for state in operator.states
-        for finding in state.findings
-        if finding.flags or not finding.old or finding.rule == "STATE-5"
-    ]
-    if not downgrade or not lost:
-        return
-    yield f"  on the way back to {downgrade}, this is lost or may fail:"
-    found = [(f"{operator.uid or operator.operator_id}/{state.name}", one) for operator, state, one in lost]
-    for (place, one), others in alike(found, lambda one: one[1], lambda one: one[0], whole=OF_CHECK):
-        yield f"    {place}: {finding_line(one)}"
-        if others:
-            yield f"      {others}"
-
-
-def _is_comparable(report: MigrationReport) -> bool:
-    """Whether a comparison with the source shows if anything is missing: entries were rewritten, and are as before."""
-    operators = report.plan.operators
-    is_renamed = any(operator.new_id or state.new_name for operator in operators for state in operator.states)
-    return bool(report.tasks) and {count.action for count in report.states} <= {"copy"} and not is_renamed
-
-
-def _ending(report: MigrationReport) -> Iterator[str]:
-    yield f"source untouched: {report.source}"
-    yield f"rollback: possible; {report.rollback}"
-    if report.query is not None:
-        yield f"prove it: stateshift verify {shell_word(PREFIX + report.target)}"
-        yield f"start the new query with checkpointLocation {report.target}"
-        return
-    yield f"prove it: stateshift verify {shell_word(report.target)}"
-    if _is_comparable(report):
-        places = f"{shell_word(report.source)} {shell_word(report.target)}"
-        options = options_given("diff", only=("--allow-root", "--checkpoint-root"))
-        yield f"  and that nothing is missing: stateshift diff {places} {options}".rstrip()
-    yield from report_start_lines(report)
-
-
-def _quarantine_lines(report: MigrationReport) -> Iterator[str]:
-    """Yield prominent lines on values that are not in the new savepoint."""
-    if report.quarantined:
-        entries = many(report.quarantined, "value is", "values are")
-        place = shell_word(report.target)
-        yield f"IN QUARANTINE: {entries} not in the new savepoint; list with: stateshift quarantine {place}"
-    if report.source_quarantined:
-        entries = many(report.source_quarantined, "value stays", "values stay")
-        yield f"{entries} in the quarantine of the source: stateshift quarantine {shell_word(report.source)}"
-
-
-def _dry_lines(report: MigrationReport) -> Iterator[Line | Row]:
-    assert report.plan_file is not None  # noqa: S101 - of a dry run
-    yield from plan_lines(report.plan_file, report.plan.job if report.query is None else "")
-    yield from ([(line, "")] for line in ("", *_tried_lines(report)))
-
-
-def _tried_lines(report: MigrationReport) -> Iterator[str]:
-    if report.missing_timers:
-        yield report.missing_timers
-    if report.unproven:
-        yield f"{NOT_COMPARED}: {report.unproven}"
-    tried = sorted((state, found) for (_, state), found in report.tried.items())
-    if tried:
-        converted = ", ".join(state for state, found in tried if found)
-        empty = ", ".join(state for state, found in tried if not found)
-        if converted:
-            yield f"tried: one entry each of {converted} was read, converted and discarded"
-        if empty:
-            yield f"not tried, because there is no entry{_or_none(report.plan)}: {empty}"
-    where = "" if report.estimate is None else f", {_expected_of(report.estimate)}"
-    read = "" if report.bytes_read is None else f"; {size_text(report.bytes_read)} would be read{where}"
-    yield f"dry run: nothing was written{read}"
-
-
-def _or_none(plan: MigrationPlan) -> str:
-    """Return other possible reasons why no entry was tried, besides that there are no entries."""
-    if any(operator.max_bad_values for operator in plan.operators):
-        return ", or none that fits"
-    return ", or those read had expired" if plan.reference_time is not None else ""

@@ -12,7 +12,8 @@ from ..failures import Status
 from ..options import NOT_COMPARED, allow_root_option, allowed_roots, common_options, spark_options
 from ..output import print_json, print_lines
 from ..progress import show_progress
-from .migrate import announce_run, failures_told, report_start_lines, start_command
+from ..render.migration import announce_run, report_start_lines, start_command
+from .migrate import failures_told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -25,7 +25,7 @@ from stateshift import (
     load_job,
     migrate,
 )
-from stateshift.cli.commands.migrate import announce_run
+from stateshift.cli.render.migration import announce_run
 from stateshift.state.migration.engine import Engine
 from stateshift.state.migration.estimate import Estimate
 from stateshift.state.transcode import choice
