@@ -100,11 +100,7 @@ def bootstrap(
     from .bootstrap_run import BootstrapRun
 
     started = time.monotonic()
-    if not isinstance(job, Job):
-        raise DeclarationError(f"the job is a {type(job).__name__}, not a Job", advice="pass the Job itself")
-    folder = Folder.at(target)
-    key_groups = key_groups_of(job, max_parallelism)
-    key_group_range(0, parallelism or 1, key_groups)
+    folder, key_groups = Folder.at(target), _key_groups(job, max_parallelism, parallelism)
     check_position(position)
     check_job(job, restore_target)
     check_target(folder)
@@ -132,6 +128,15 @@ def bootstrap(
         seconds=time.monotonic() - started,
         unknown_to_flink=unknown_to_flink(job),
     )
+
+
+def _key_groups(job: Job, max_parallelism: int | None, parallelism: int | None) -> int:
+    """Return the number of key groups; raises `DeclarationError` if there is none, or fewer than subtasks."""
+    if not isinstance(job, Job):
+        raise DeclarationError(f"the job is a {type(job).__name__}, not a Job", advice="pass the Job itself")
+    key_groups = key_groups_of(job, max_parallelism)
+    key_group_range(0, parallelism or 1, key_groups)
+    return key_groups
 
 
 def _given(
