@@ -25,7 +25,7 @@ from ..storage.prefetch import in_batches, pair_bytes
 from ..transcode.frames import add_keys
 from .block_rewriter import Tally
 from .key_writer import KeyWriter
-from .merging import Merger
+from .merger import Merger
 from .quarantine import Quarantine
 from .shuffle_batches import BEGIN, entries_of
 from .tasks import TaskResult
@@ -88,7 +88,7 @@ class _United:
         self._written, self._merged = [0] * len(self._received), [0] * len(self._received)
         merging = dict(rekeying.merges)
         plans = [_plan_of(task.plan, info.name) for info in task.header.states]
-        self._mergers = [Merger.of(merging[plan.name]) if plan and plan.name in merging else None for plan in plans]
+        self._mergers = [Merger(merging[plan.name]) if plan and plan.name in merging else None for plan in plans]
         self._owners: dict[bytes, bytes] = {}
         self._group = BEGIN
 

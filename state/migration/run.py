@@ -41,8 +41,8 @@ from ..publication.runs import serializers_name
 from ..publication.stored_serializers import place_of, read_stored_serializers, write_pickles
 from ..savepoint.states import keyed_handles, require_own_key_groups
 from ..savepoint.stream_proofs import prove_copied
+from .new_keys import rekey_sample, settled
 from .quarantine import require_few, require_whole
-from .rekeying import rekey_sample, settled
 from .rewrite import new_keyed_header, sample_elements, sample_keyed
 from .tasks import CopyTask, KeyedTask, OperatorTask, RekeyTask, Task, TaskResult, digest_of
 

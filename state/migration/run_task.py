@@ -14,7 +14,7 @@ from ..publication.sink import copied_stream
 from ..runner import Conditions, Independent, shuffled_here
 from ..savepoint.stream_proofs import prove_copied
 from ..transcode.choice import choose_executor
-from .rekeying import Rekeying
+from .new_keys import Rekeying
 from .rewrite import rewrite_keyed, rewrite_operator
 from .run import name_of
 from .tasks import CopyTask, KeyedTask, OperatorTask, RekeyTask, Task, TaskResult

@@ -35,8 +35,8 @@ from ..publication.stored_savepoint import StoredSavepoint, read_stored_savepoin
 from ..publication.stored_serializers import StoredSerializer, place_of, read_stored_serializers
 from ..storage.files import Folder
 from ..storage.stores import parted
-from .carried import RAW_KEYED, carried_states
 from .heap_timers import missing_timers
+from .opaque_state import RAW_KEYED, carried_states
 from .quarantine import read_quarantine
 from .states import SavepointState, keyed_handles, keyed_states, operator_states
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from ..directory.committed_state import QueryFacts
     from ..formats.flink.roots import AllowedRoot
     from ..publication.lineage import FileDigest
-    from .carried import CarriedState
+    from .opaque_state import CarriedState
     from .quarantine import QuarantinedValue
     from .sizes import OperatorSizes
 

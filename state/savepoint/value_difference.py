@@ -27,8 +27,8 @@ from ..formats.flink.keyed_readers import open_keyed
 from ..formats.flink.meta_info import NAMESPACE_SERIALIZER
 from ..formats.flink.state_kinds import info_snapshot
 from ..key_groups import prefix_size
-from .carried import COORDINATOR, CarriedState
 from .json_encoding import tagged_elements
+from .opaque_state import COORDINATOR, CarriedState
 from .states import keyed_handles
 
 if TYPE_CHECKING:

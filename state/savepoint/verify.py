@@ -23,9 +23,9 @@ from ..formats.flink.missing_files import require_files
 from ..publication.lineage import LINEAGE
 from ..runner import InProcess
 from ..storage.prefetch import cores
-from .carried import COORDINATOR, RAW_KEYED
 from .entry_checks import Misfits
 from .heap_timers import unmarked_timers
+from .opaque_state import COORDINATOR, RAW_KEYED
 from .proof_tasks import PART_BYTES, DigestTask, Proofs, stream_handles, stream_tasks
 from .reader import Savepoint, open_savepoint
 from .states import require_own_key_groups

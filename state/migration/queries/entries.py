@@ -15,7 +15,7 @@ from ....serializers.spark_rows.row_encoder import encode_rows, rows_of
 from ....serializers.spark_rows.rows import decode_rows
 from ....serializers.ways_out import Option, WayOut
 from ...formats.spark.store_writer import stored_rows
-from .merging import merge_values
+from .merged_values import merge_values
 from .providers import require_all, routes
 from .variable_entries import VariableConversion, moved_keys
 

@@ -15,7 +15,7 @@ from xxhash import xxh3_64_intdigest
 from ....serializers.errors import UnsupportedFormat
 from ....serializers.spark_rows.row_encoder import encode_rows, longs_of, rows_of
 from ...formats.spark.reader import ROCKSDB
-from .merging import equal_keys, merge_columns
+from .merged_values import equal_keys, merge_columns
 from .texts import texts_of
 from .variable_entries import VariableConversion, moved_keys
 

@@ -21,7 +21,7 @@ from ....serializers.spark_rows.spark_types import SparkType
 from ...formats.spark.layout_encoder import LayoutEncoder
 from ...formats.spark.layouts import RowEncoding, joined
 from ...formats.spark.partitioning import partitions_of, require_placed
-from .merging import equal_keys, merge_columns
+from .merged_values import equal_keys, merge_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -38,7 +38,8 @@ from stateshift import (
 )
 from stateshift.compat.repartition import Merge
 from stateshift.state.formats.flink.metadata import write_metadata
-from stateshift.state.migration import rekeying, tasks
+from stateshift.state.migration import new_keys as rekeying
+from stateshift.state.migration import tasks
 from stateshift.state.migration.plan_file import NewTypes, PlanFile
 from stateshift.state.migration.planning import make_plan, prepare_as_planned
 from stateshift.state.migration.preparation import prepare

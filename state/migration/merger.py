@@ -29,14 +29,9 @@ _WAY_OUT = "correct the merge function, or let the key_converter of the operator
 
 @attrs.frozen
 class Merger:
-    """Merges the stored values of entries by a merge function."""
+    """Merges the stored values of entries by a merge function, as planned."""
 
     merging: Merging
-
-    @classmethod
-    def of(cls, merging: Merging) -> Merger:
-        """Return the merger for the plan of a merge."""
-        return cls(merging)
 
     def merged(self, values: Sequence[bytes]) -> bytes | None:
         """Merge values from left to right; return None if the result is an empty list.
