@@ -81,7 +81,7 @@ class Copy:
     @cached_property
     def _marker(self) -> bytes:
         """The unfinished `metadata`; with a function that cannot be compared it differs in each run."""
-        facts = {"source": self.plan.source.place, "plan": self.plan.digest()}
+        facts = {"source": self.plan.source.place, "plan": self.plan.query.content_sha256}
         return f"{UNFINISHED}\n{json.dumps(facts)}\n".encode()
 
     def _begin(self) -> None:
@@ -118,7 +118,7 @@ class Copy:
             if top in {"offsets", "commits"} and not self._is_kept(inner):
                 continue
             require_log(source, name, self.plan.settings)
-            if name == f"commits/{self.plan.batch}" and self.plan.log.ids != self.plan.source.log.ids:
+            if name == f"commits/{self.plan.query.batch}" and self.plan.log.ids != self.plan.source.log.ids:
                 self.folder.folder(top).create()
                 self.folder.write_last(name, with_ids(source.read(name), self.plan.log.ids))
             else:
@@ -150,7 +150,7 @@ class Copy:
             target.write_last(name, data if has_prefix else with_prefixes(data, {store.facts.name: columns}))
 
     def _is_kept(self, inner: list[str]) -> bool:
-        return len(inner) == 1 and _NUMBER.fullmatch(inner[0]) is not None and int(inner[0]) <= self.plan.batch
+        return len(inner) == 1 and _NUMBER.fullmatch(inner[0]) is not None and int(inner[0]) <= self.plan.query.batch
 
     def _copied(self, operator: OperatorCopy) -> Iterator[tuple[str, Counts]]:
         """Write the partitions of stores that have the same files; yield the names of these, and what was counted."""
@@ -161,7 +161,7 @@ class Copy:
                 first.create()
                 first.write_last("schema", plan.schema_file)
             else:
-                operator.files.write(self.folder, operator.number, self.plan.batch)
+                operator.files.write(self.folder, operator.number, self.plan.query.batch)
             if operator.is_converted:
                 yield from EntryCopy(Provider.of(self.plan, operator, self.folder)).run()
                 return
@@ -182,7 +182,7 @@ class Copy:
     def _metadata(self) -> bytes:
         """Return the content of `metadata`, which makes the copy a checkpoint: the id of its query."""
         found = self.plan.source.folder.read("metadata")
-        return json.dumps(json.loads(found) | {"id": self.new_id}).encode() if self.plan.has_new_id else found
+        return json.dumps(json.loads(found) | {"id": self.new_id}).encode() if self.plan.query.has_new_id else found
 
     def _publish(self, claim: Claim) -> None:
         """Check that the query has not gone on, and let Spark see the copy."""

@@ -19,10 +19,11 @@ from ....compat.queries.verdict import hidden_in, nobody_compared, sources_chang
 from ....serializers.compatibility import Verdict
 from ....serializers.errors import IncompatibleState, MigrationFailed, UnsupportedFormat
 from ....serializers.ways_out import Option, Told, WayOut
+from ...formats.spark.checksums import crc32c, sums_of
 from ...formats.spark.descriptions import describe
 from ...formats.spark.operators import UNKNOWN
 from ...formats.spark.reader import PROVIDERS
-from ..report import REPEATED, ContinuedOperator
+from ..report import REPEATED, ContinuedOperator, QueryCopy
 from .operator_files import OperatorFiles
 from .planner import OperatorPlanner, empty_copy, with_partitions
 
@@ -92,24 +93,14 @@ class PreparedCopy:
         new: The new query, in words.
         log: The batches as the copy has them.
         operators: What is done with the state of each operator.
-        batch: The last committed batch.
-        dropped_batch: The batch that was planned and not committed, which the copy does not have; None: there is none.
-        continued: What becomes of each operator.
-        has_new_id: Whether the copy gets a query id of its own.
-        known_from: From where it is known what the old query computed; "": it is not.
-        not_compared: What was not compared, a line each.
+        query: What the copy has beside state.
     """
 
     source: SparkCheckpoint
     new: str
     log: BatchLog = attrs.field(repr=False)
     operators: tuple[OperatorCopy, ...]
-    batch: int
-    dropped_batch: int | None = None
-    continued: tuple[ContinuedOperator, ...] = ()
-    has_new_id: bool = False
-    known_from: str = ""
-    not_compared: tuple[str, ...] = ()
+    query: QueryCopy
 
     @property
     def settings(self) -> PlannedBatch:
@@ -128,13 +119,6 @@ class PreparedCopy:
     def together(self) -> tuple[OperatorCopy, ...]:
         """The operators, apart by stores that have the same files."""
         return tuple(of for one in self.operators for of in one.together)
-
-    def digest(self) -> str:
-        """Return a digest of what the copy will contain; a run resumes only what has the same one."""
-        log = self.source.log
-        facts = [self.source.place, log.query_id, self.batch, self.dropped_batch, self.has_new_id]
-        facts += [each for one in sorted(self.operators, key=lambda one: one.has_variables) for each in one.facts]
-        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
 
 
 @attrs.frozen
@@ -182,18 +166,22 @@ def prepare_copy(old: SparkCheckpoint, new: NewSide, said: Said) -> PreparedCopy
             advice=_ways_out(problems),
             needs_all=True,
         )
-    return PreparedCopy(
-        old,
-        new.query.origin,
-        steps.log,
-        tuple(one.filled() for one in steps.operators),
+    operators = tuple(one.filled() for one in steps.operators)
+    facts = [old.place, old.log.query_id, batch, old.log.unfinished, said.new_query_id]
+    facts += [each for one in sorted(operators, key=lambda one: one.has_variables) for each in one.facts]
+    query = QueryCopy(
+        "" if said.new_query_id else old.log.query_id,
+        said.new_query_id,
         batch,
+        old.log.watermark_ms,
         old.log.unfinished,
         tuple(_continued(were, pairs)),
-        said.new_query_id,
         known.query.origin if known.query else "",
         tuple(_not_compared(new, steps.pairs)),
+        tuple(not_shown(old)),
+        hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32],
     )
+    return PreparedCopy(old, new.query.origin, steps.log, operators, query)
 
 
 @attrs.define
@@ -348,6 +336,21 @@ def _not_compared(new: NewSide, pairs: Iterable[OperatorPair]) -> Iterator[str]:
             yield f"{title}: {hidden_in(pair.was.kind)}"
     if new.known.query is not None:
         yield from nobody_compared(new.query, new.known.query)
+
+
+def not_shown(source: SparkCheckpoint) -> Iterator[str]:
+    """Yield the damage that the files of a checkpoint cannot show, a line each."""
+    planned, folder = source.log.last, source.folder
+    for operator in source.operators:
+        if planned is not None and any(one.lacks_checksums for one in operator.stores):
+            yield (
+                f"operator {operator.title}: its files are compressed by {planned.codec} without checksums: values that"
+                " are damaged can look like others"
+            )
+    if not sums_of(folder, "metadata") or not sums_of(folder, f"offsets/{source.log.committed}"):
+        yield "offsets and commits have no checksums beside them: damage that leaves them JSON is not seen"
+    if crc32c() is None and planned is not None:
+        yield "Spark's own checksums: their library is not installed (pip install 'stateshift[rocksdb]')"
 
 
 def _copied_log(old: SparkCheckpoint, pairs: Iterable[Pair], new: NewSide) -> BatchLog:

@@ -163,7 +163,7 @@ class _Snapshots(Provider):
         return 256 if self.folder.is_local else 32
 
     def file(self, partition: int) -> str:
-        return snapshot_name(self.migration.batch + 1)
+        return snapshot_name(self.migration.query.batch + 1)
 
     def blocks(self, store: SparkStore, partition: int) -> Iterator[Entries]:
         return store.stored_blocks(partition)
@@ -172,7 +172,7 @@ class _Snapshots(Provider):
     def open(self, partitions: list[int]) -> Iterator[Write]:
         settings, count = self.migration.settings, self.operator.partitions
         folders = list(map(self.target, partitions))
-        with snapshots(folders, self.migration.batch + 1, settings.codec) as streams:
+        with snapshots(folders, self.migration.query.batch + 1, settings.codec) as streams:
 
             def write(_: SparkStore, keys: Entry, values: Entry, partition: Numbers | None) -> None:
                 assert isinstance(keys, Encoded)  # noqa: S101 - column families are in databases
@@ -226,7 +226,7 @@ class _Databases(Provider):
         ids = (*self.migration.log.ids_of(operator.number, partition), "")
         return DatabaseWriter(
             self.target(partition),
-            version=self.migration.batch + 1,
+            version=self.migration.query.batch + 1,
             unique_id=operator.stores[0].was.unique_id(partition) if operator.stores else ids[0],
             families=None if operator.files is None else written_families(operator.families),
             has_checksums=settings.has_row_checksums,

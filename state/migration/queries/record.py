@@ -128,7 +128,14 @@ class CopyRecord:
         }
         operators = (found.get(one.number, RecordedOperator(one.number, None)) for one in source.operators)
         stores = (RecordedStore(int(one.operator_id), one.state, one.read, one.written, one.merged) for one in counts)
-        return cls(parted(source.place)[0], source.log.query_id, plan.batch, plan.has_new_id, (*operators,), (*stores,))
+        return cls(
+            parted(source.place)[0],
+            source.log.query_id,
+            plan.query.batch,
+            plan.query.has_new_id,
+            (*operators,),
+            (*stores,),
+        )
 
     def write(self, folder: Folder) -> None:
         """Write the record into a copy."""
