@@ -2,6 +2,14 @@
 
 Independent     tasks -> bundles, each of which is one task of Spark -> answers
 Shuffled        see `shuffles`
+
+Entries and bytes that runs have read are Spark accumulators, in its metrics, for its metrics pages and any sink:
+
+    http://DRIVER:4040/metrics/json/    <application>.driver.AccumulatorSource.stateshift.entries
+
+The driver counts when streams are finished. The page of a stage lists other accumulators: those that its tasks update
+in Java. A task in Python cannot update them; Spark has one unnamed accumulator for the updates of all Python tasks.
+Source: Spark's `LongAccumulatorSource`; `DAGScheduler.updateAccumulators`.
 """
 
 from __future__ import annotations
@@ -11,7 +19,8 @@ import re
 import time
 from contextlib import ExitStack, suppress
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 import attrs
 
@@ -20,7 +29,6 @@ from ..state.progress import Progress, ProgressMeter
 from ..state.runner import Conditions, Shuffled, are_even
 from ..state.transcode.choice import ExecutorName, choose_executor
 from .connect import SLOTS, collect_answers, is_connect
-from .counters import counted
 from .interrupts import interrupts_kept
 from .jobs import failure_of_engine, run_in_group, tasks_of
 from .sessions import DEFAULT_MASTER, FORKS_LOADED, JAVA_SCHEDULES, own_driver
@@ -31,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     from ..state.runner import AnyWork, Independent, Sized, Tell
@@ -39,6 +48,10 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 _LOCAL_LOOK_S = 0.5
 _REMOTE_LOOK_S = 5.0
+ENTRIES, BYTES = "stateshift.entries", "stateshift.bytes"
+"""Entries and bytes read for finished streams, in all runs of an application."""
+
+_accumulators: WeakKeyDictionary[SparkContext, dict[str, Any]] = WeakKeyDictionary()
 
 
 @attrs.define
@@ -273,3 +286,34 @@ class Bundles:
             with suppress(StateShiftError, OSError):  # a failing store makes the work itself fail, which is then redone
                 return self.work.finished(indices)
         return {}
+
+
+def counted(context: SparkContext, tell: Callable[[Progress], None]) -> Callable[[Progress], None]:
+    """Return a progress function that counts the steps of a run, and passes them on to `tell`.
+
+    Args:
+        context: The context with the accumulators, which add up all its runs.
+        tell: The next progress function; each step has the totals so far.
+    """
+    before = dict.fromkeys((ENTRIES, BYTES), 0)
+
+    def count(step: Progress) -> None:
+        with suppress(Exception):  # a platform may hide its JVM; the run goes on
+            accumulators = accumulators_of(context)
+            for name, done in ((ENTRIES, step.entries), (BYTES, step.bytes_done)):
+                accumulators[name].add(done - before[name])
+                before[name] = done
+        tell(step)
+
+    return count
+
+
+def accumulators_of(context: SparkContext) -> dict[str, Any]:
+    """Return the accumulators of an application by name; they are registered once."""
+    if context not in _accumulators:
+        java, jvm = context._jsc.sc(), cast("Any", context._jvm)  # noqa: SLF001 - there is no other way
+        made = {name: java.longAccumulator(name) for name in (ENTRIES, BYTES)}
+        source = getattr(jvm.org.apache.spark.metrics.source, "LongAccumulatorSource$")
+        getattr(source, "MODULE$").register(java, jvm.PythonUtils.toScalaMap(made))
+        _accumulators[context] = made
+    return _accumulators[context]
