@@ -106,7 +106,8 @@ def migrate_checkpoint(
             report = attrs.evolve(report, plan_file=query_plan_file(report, NewTypes()))
         else:
             copy = Copy(prepared, folder)
-            report = report.copied(copy.run(), copy.new_id if new_query_id else old.log.query_id)
+            copied = attrs.evolve(prepared.query, query_id=copy.new_id if new_query_id else old.log.query_id)
+            report = attrs.evolve(report, states=copy.run(), query=copied, dry_run=False)
     return attrs.evolve(report, seconds=time.perf_counter() - start)
 
 

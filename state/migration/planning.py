@@ -168,7 +168,7 @@ def query_plan_file(report: MigrationReport, new_types: NewTypes, typed: dict[st
         options=MigrationOptions(),
         typed=typed or {},
         summary={
-            "decision": str(report.decision),
+            "decision": str(Decision.START if report.copied_only else Decision.MIGRATE),
             "states": _actions(report.plan),
             **fields_of(report, "streams_rewritten=tasks files_copied=copies"),
             **dict.fromkeys(("reference_time", "flink_restorable", "bytes_to_read", "entries", "bytes")),

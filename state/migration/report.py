@@ -10,7 +10,6 @@ from ...compat.plain_data import fields_of, plain
 from ...compat.plan import MigrationPlan, StateAction
 from ...compat.plan_data import to_data
 from ...compat.scan_report import condition
-from ...serializers.compatibility import Decision
 from ..transcode.choice import TIMES_SLOWER
 from .tasks import CopyTask
 
@@ -250,12 +249,6 @@ class MigrationReport:
             phases=phases,
         )
 
-    def copied(self, states: tuple[StateCount, ...], query_id: str) -> MigrationReport:
-        """Return the report of the finished migration of a query, with the id of the query in the copy."""
-        assert self.query is not None  # noqa: S101 - it is of one
-        query = attrs.evolve(self.query, query_id=query_id)
-        return attrs.evolve(self, dry_run=False, states=states, query=query)
-
     @property
     def quarantined(self) -> int:
         """The number of values that did not fit and were quarantined."""
@@ -286,11 +279,6 @@ class MigrationReport:
         """Whether no state had to be rewritten, so that files were copied unchanged."""
         continued = () if self.query is None else self.query.operators
         return self.plan.is_empty and all(one.was == one.becomes for one in continued)
-
-    @property
-    def decision(self) -> Decision:
-        """Whether anything of the state changes."""
-        return Decision.START if self.copied_only else Decision.MIGRATE
 
     @property
     def unseen_damage(self) -> str:
