@@ -2,7 +2,7 @@
 # PYTHON=… picks the interpreter that .venv is made from.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-spark demo-stream test slow warm lint types interop oldest releases fuzz evolution faults bench changelog clean
+.PHONY: help demo demo-spark demo-stream test slow warm lint types interop interop-sql oldest releases fuzz evolution faults bench changelog clean
 
 PY := .venv/bin/python
 INSTALLED := .venv/.stateshift-installed
@@ -52,7 +52,10 @@ types: $(PYRIGHT) .cache/stateshift ## mypy, strict, on the source; mypy and pyr
 	@.venv/bin/basedpyright --pythonpath $(PY)
 
 interop: $(INSTALLED) ## real Flink, 2.3 and 1.20, restores what we wrote (561 MB once); STATESHIFT_INTEROP=required forbids skipping
-	@STATESHIFT_INTEROP="$(STATESHIFT_INTEROP)" $(PY) -m pytest -m interop tests/interop $(ARGS)
+	@STATESHIFT_INTEROP="$(STATESHIFT_INTEROP)" $(PY) -m pytest -m "interop and not slow" tests/interop $(ARGS)
+
+interop-sql: $(INSTALLED) ## the same of Flink SQL, whole: each operator's state, the tables of accumulators and of Java classes
+	@STATESHIFT_INTEROP="$(STATESHIFT_INTEROP)" $(PY) -m pytest -m interop tests/interop/test_sql*.py $(ARGS)
 
 oldest: $(OLDEST) ## migration and the data source on the oldest Spark and libraries that pyproject.toml allows
 	@.venv-oldest/bin/python -m pytest -m "not interop and not faults" -W $(OF_OLD_SPARK) $(OLDEST_TESTS) $(ARGS)

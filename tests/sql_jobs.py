@@ -120,6 +120,6 @@ class SqlJobs:
         return [*run, *map(str, words)]
 
     def _run(self, command):
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, cwd=self.place)
-        assert ran.returncode == 0, ran.stdout[-4000:] + ran.stderr[-4000:]
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=1200, check=False, cwd=self.place)
+        assert ran.returncode == 0, ran.stdout[-4000:] + ran.stderr[-9000:]
         return ran.stdout

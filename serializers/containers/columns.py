@@ -336,7 +336,8 @@ def _set(codecs: Codecs, serializer: SetSerializer[Any]) -> ColumnCodec:
     return SetCodec(serializer, element, OptionalCodec(serializer.element, element))
 
 
-def _map(codecs: Codecs, serializer: MapSerializer[Any, Any]) -> ColumnCodec:
+def map_codec(codecs: Codecs, serializer: MapSerializer[Any, Any]) -> ColumnCodec:
+    """Return the codec of maps."""
     key, value = codecs.of(serializer.key), codecs.of(serializer.value)
     parts = (Part("key", key), Part("value", OptionalCodec(serializer.value, value)))
     return MapCodec(serializer, key, value, PairCodec(serializer, parts))
@@ -361,7 +362,7 @@ COLUMNS: ColumnTable = {
     StringArraySerializer: _list,
     SetSerializer: _set,
     GenericArraySerializer: _object_array,
-    MapSerializer: _map,
+    MapSerializer: map_codec,
     TupleSerializer: _tuple,
     EitherSerializer: lambda codecs, one: EitherCodec(one, codecs.of(one.left), codecs.of(one.right)),
     TtlSerializer: _ttl,

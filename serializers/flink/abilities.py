@@ -10,6 +10,7 @@ from .namespaces import (
     GlobalWindow,
     GlobalWindowSerializer,
     GlobalWindowSerializerSnapshot,
+    SqlTimeWindowSerializerSnapshot,
     TimeWindow,
     TimeWindowSerializer,
     TimeWindowSerializerSnapshot,
@@ -49,6 +50,7 @@ def _global_window(_: object) -> Tagger:
 
 JSON_FORMS: JsonFormTable = {
     TimeWindowSerializerSnapshot: _window,
+    SqlTimeWindowSerializerSnapshot: _window,
     VoidNamespaceSerializerSnapshot: _void_namespace,
     GlobalWindowSerializerSnapshot: _global_window,
     VoidSerializerSnapshot: as_is,

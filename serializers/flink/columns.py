@@ -17,6 +17,7 @@ from ..columns.scalars import FramedBytesCodec, NothingCodec
 from ..primitives.columns import long_codec
 from .namespaces import (
     GlobalWindowSerializer,
+    SqlTimeWindowSerializer,
     TimeWindow,
     TimeWindowSerializer,
     VoidNamespaceSerializer,
@@ -27,7 +28,8 @@ from .opaque import KryoBytesSerializer
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..columns.codec import ColumnTable, Taker
+    from ..columns.codec import Codecs, ColumnTable, Taker
+    from ..serializer import TypeSerializer
 
 _WINDOW = ("start", "end")
 
@@ -47,10 +49,15 @@ class WindowCodec(StructCodec):
         return lambda value: TimeWindow(*(value[name] for name in _WINDOW))
 
 
+def _window(_: Codecs, serializer: TypeSerializer[Any]) -> WindowCodec:
+    return WindowCodec(serializer, tuple(Part(name, long_codec()) for name in _WINDOW))
+
+
 COLUMNS: ColumnTable = {
     KryoBytesSerializer: plain(FramedBytesCodec),
     VoidSerializer: plain(NothingCodec),
     VoidNamespaceSerializer: plain(NothingCodec),
     GlobalWindowSerializer: plain(NothingCodec),
-    TimeWindowSerializer: lambda _, one: WindowCodec(one, tuple(Part(name, long_codec()) for name in _WINDOW)),
+    TimeWindowSerializer: _window,
+    SqlTimeWindowSerializer: _window,
 }

@@ -6,6 +6,8 @@ Namespaces: the part of keyed state's address besides the key.
     TimeWindow     i64 start, i64 end (exclusive)                   windows in time, milliseconds
     GlobalWindow   one byte 0                                       the one window of everything
 
+Flink's table runtime has a TimeWindow of its own, with the same bytes.
+
 Source: format notes 5.3 and 7.
 
 Void: Flink's type without a value, written as one byte 0. Source: format notes 7.
@@ -153,6 +155,20 @@ TimeWindowSerializerSnapshot = snapshot_of(
     TimeWindowSerializer,
     _NamespaceSnapshot,
     snapshot_id=f"{_WINDOWS}TimeWindow$Serializer$TimeWindowSerializerSnapshot",
+)
+
+
+@attrs.frozen
+class SqlTimeWindowSerializer(TimeWindowSerializer):
+    """The TimeWindow of Flink SQL."""
+
+    row = Scalar("TimeWindow", "SqlTimeWindow", "", ">qq", "TimeWindow")
+
+
+SqlTimeWindowSerializerSnapshot = snapshot_of(
+    SqlTimeWindowSerializer,
+    _NamespaceSnapshot,
+    snapshot_id="org.apache.flink.table.runtime.operators.window.TimeWindow$Serializer$TimeWindowSerializerSnapshot",
 )
 
 

@@ -10,6 +10,7 @@ from ..drawing import always, whole
 from .namespaces import (
     GlobalWindow,
     GlobalWindowSerializer,
+    SqlTimeWindowSerializer,
     TimeWindow,
     TimeWindowSerializer,
     VoidNamespace,
@@ -20,9 +21,11 @@ from .namespaces import (
 if TYPE_CHECKING:
     from ..drawing import StrategyTable
 
+_WINDOWS = st.builds(TimeWindow, whole(63), whole(63))
 STRATEGIES: StrategyTable = {
     VoidSerializer: always(st.none()),
     VoidNamespaceSerializer: always(st.just(VoidNamespace())),
     GlobalWindowSerializer: always(st.just(GlobalWindow())),
-    TimeWindowSerializer: always(st.builds(TimeWindow, whole(63), whole(63))),
+    TimeWindowSerializer: always(_WINDOWS),
+    SqlTimeWindowSerializer: always(_WINDOWS),
 }

@@ -2,4 +2,4 @@
 
 from ..families import family_of
 
-FAMILY = family_of(__package__, "columns json_forms strategies", snapshots=(".serializers",))
+FAMILY = family_of(__package__, "columns json_forms strategies", snapshots=(".serializers", ".containers"))

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..containers.abilities import map_tagger
 from ..json_forms import as_is, sorted_by_text, tagged_float, tagger_of
 from .binary_rows import map_types, unscaled_of
+from .containers import LinkedListSerializerSnapshot, SortedMapSerializerSnapshot
 from .serializers import (
     ArrayDataSerializerSnapshot,
     DecimalDataSerializerSnapshot,
@@ -89,6 +91,11 @@ def _inner(snapshot: RawValueDataSerializerSnapshot | ExternalSerializerSnapshot
     return tagger_of(snapshot.nested[0])
 
 
+def _list(snapshot: LinkedListSerializerSnapshot) -> Tagger:
+    element = tagger_of(snapshot.nested[0])
+    return lambda value: [None if item is None else element(item) for item in value]
+
+
 JSON_FORMS: JsonFormTable = {
     RowDataSerializerSnapshot: lambda snapshot: _row(snapshot.types),
     ArrayDataSerializerSnapshot: lambda snapshot: _items(snapshot.type),
@@ -99,4 +106,6 @@ JSON_FORMS: JsonFormTable = {
     RawValueDataSerializerSnapshot: _inner,
     ExternalSerializerSnapshot: _inner,
     NullSerializerSnapshot: as_is,
+    LinkedListSerializerSnapshot: _list,
+    SortedMapSerializerSnapshot: lambda snapshot: map_tagger(*map(tagger_of, snapshot.children())),
 }

@@ -20,8 +20,10 @@ import pyarrow as pa
 
 from ..columns.codec import EXACT, ColumnCodec, not_in_column, told_at
 from ..columns.scalars import NothingCodec
+from ..containers.columns import map_codec
 from ..temporal.values import Instant
 from .binary_rows import TIMESTAMPS, map_types
+from .containers import LinkedListSerializer, SortedMapSerializer
 from .serializers import (
     ArrayDataSerializer,
     DecimalDataSerializer,
@@ -176,6 +178,24 @@ def _inner(codecs: Codecs, serializer: RawValueDataSerializer | ExternalSerializ
     return InnerCodec(serializer, codecs.of(serializer.inner))
 
 
+@attrs.frozen
+class LinkedListCodec(ColumnCodec):
+    """Lists, whose elements may be null.
+
+    Attributes:
+        element: The codec of the elements.
+    """
+
+    element: ColumnCodec
+
+    @property
+    def kind(self) -> pa.DataType:
+        return pa.list_(pa.field("element", self.element.kind))
+
+    def _arrow_value(self, value: Any) -> Any:
+        return [None if item is None else told_at(self.element, item, "[]") for item in value]
+
+
 COLUMNS: ColumnTable = {
     RowDataSerializer: _row,
     ArrayDataSerializer: lambda codecs, one: _of_type(codecs, one, one.stored.type),
@@ -186,4 +206,6 @@ COLUMNS: ColumnTable = {
     RawValueDataSerializer: _inner,
     ExternalSerializer: _inner,
     NullSerializer: lambda _, one: NothingCodec(one),
+    LinkedListSerializer: lambda codecs, one: LinkedListCodec(one, codecs.of(one.element)),
+    SortedMapSerializer: map_codec,
 }

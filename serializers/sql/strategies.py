@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
+from ..containers.lists import MapSerializer
 from ..drawing import MOST_ITEMS, always, whole
 from ..rows.values import RowKind
 from .binary_rows import TIMESTAMPS, decimal_of, frozen, is_fine_timestamp, map_types
+from .containers import LinkedListSerializer, SortedMapSerializer
 from .serializers import (
     ArrayDataSerializer,
     DecimalDataSerializer,
@@ -79,6 +81,11 @@ def _inner(drawing: Drawing, serializer: Any) -> SearchStrategy[Any]:
     return drawing.values(serializer.inner)
 
 
+def _lists(drawing: Drawing, serializer: LinkedListSerializer) -> SearchStrategy[list[Any]]:
+    element = drawing.values(serializer.element)
+    return st.lists(st.none() | element if serializer.has_null_mask else element, max_size=MOST_ITEMS)
+
+
 STRATEGIES: StrategyTable = {
     RowDataSerializer: lambda _, one: _rows(one.stored.types),
     ArrayDataSerializer: lambda _, one: _values(one.stored.type),
@@ -89,4 +96,6 @@ STRATEGIES: StrategyTable = {
     RawValueDataSerializer: _inner,
     ExternalSerializer: _inner,
     NullSerializer: always(st.none()),
+    LinkedListSerializer: _lists,
+    SortedMapSerializer: lambda drawing, one: drawing.values(MapSerializer(one.key, one.value)),
 }

@@ -30,10 +30,13 @@ EXCUSED = {
             "ArrayData",
             "DecimalData",
             "External",
+            "LinkedList",
             "MapData",
             "Null",
             "RawValueData",
             "RowData",
+            "SortedMap",
+            "SqlTimeWindow",
             "StringData",
             "TimestampData",
         )

@@ -12,6 +12,7 @@ EXCUSED = {
     "ExternalSerializerSnapshot": "the class is that of the snapshot within",
     "GlobalWindowSerializerSnapshot": "it describes namespaces",
     "NullSerializerSnapshot": "it describes what is not there",
+    "SqlTimeWindowSerializerSnapshot": "it describes namespaces",
     "TimeWindowSerializerSnapshot": "it describes namespaces",
     "TimerSerializerSnapshot": "timers are no values of a state",
     "TtlAwareSerializerSnapshot": "the class is that of the snapshot within",

@@ -18,6 +18,7 @@ from stateshift.serializers.containers.arrays import ARRAYS, BytesSerializer
 from stateshift.serializers.families import families
 from stateshift.serializers.flink.namespaces import (
     GlobalWindowSerializer,
+    SqlTimeWindowSerializer,
     TimeWindowSerializer,
     VoidNamespaceSerializer,
     VoidSerializer,
@@ -30,7 +31,7 @@ from stateshift.serializers.scalars import Scalar, ScalarSerializer, flink_id, s
 from stateshift.serializers.temporal.serializers import TIMES, SqlTimestampSerializer
 from stateshift.state.columnar.column_values import all_codecs
 
-NAMESPACES = (VoidNamespaceSerializer, TimeWindowSerializer, GlobalWindowSerializer)
+NAMESPACES = (VoidNamespaceSerializer, TimeWindowSerializer, SqlTimeWindowSerializer, GlobalWindowSerializer)
 ROWS = pytest.mark.parametrize("scalar", [*PRIMITIVES, *TIMES])
 FROM_ROWS = (Ability.COLUMNS, Ability.JSON_FORMS, Ability.REWRITES, Ability.SOURCES, Ability.STRATEGIES)
 

@@ -23,7 +23,7 @@ import java.util.regex.*;
  * <p>Sql STEP...  Each step is one of
  *
  * <pre>
- * compile SCRIPT PLAN          the last statement of a script, whose statements end with ";\n", as a plan
+ * compile SCRIPT PLAN          the last statement of a script, whose statements end with ";\n", as a plan; SET NAME=VALUE before it
  * run PLAN SAVEPOINT|- OUT     the plan, from a savepoint, until its input is read; then a canonical savepoint into OUT
  * native PLAN SAVEPOINT|- OUT  the same with a native savepoint
  * live PLAN SECONDS            the plan for so long from when it runs, which is printed; results are written each second
@@ -66,7 +66,10 @@ public final class Sql {
         TableEnvironment t = tables(new Configuration());
         List<String> statements = new ArrayList<>();
         for (String s : Files.readString(script).split(";\n")) if (!s.isBlank()) statements.add(s.strip());
-        for (String s : statements.subList(0, statements.size() - 1)) t.executeSql(s);
+        for (String s : statements.subList(0, statements.size() - 1)) {
+            if (s.startsWith("SET ")) t.getConfig().set(s.substring(4, s.indexOf('=')), s.substring(s.indexOf('=') + 1));
+            else t.executeSql(s);
+        }
         Files.deleteIfExists(plan);
         t.executeSql("COMPILE PLAN '" + plan.toUri() + "' FOR " + statements.get(statements.size() - 1));
     }

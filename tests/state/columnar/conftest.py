@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import datetime as dt
 import math
 from decimal import Decimal
@@ -24,7 +25,7 @@ from stateshift import (
     VoidNamespace,
 )
 from stateshift.compat.description import StateKind
-from stateshift.serializers.sql.values import TimestampData
+from stateshift.serializers.sql.values import RowData, TimestampData
 from stateshift.serializers.temporal.values import TemporalValue
 from stateshift.state.columnar.table import StateTable
 
