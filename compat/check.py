@@ -282,7 +282,7 @@ class _Matched:
         finding = Finding(
             "$<state>", "SNAP-6", Verdict.INCOMPATIBLE, old.describe(), "(unreadable)",
             f"the operator's state in the probe is not known: {self.becomes.unreadable}",
-            ("register a snapshot class for it", "check against a job in Python, with --job"),
+            ("register a snapshot class for it", "check against a job in Python"),
         )  # fmt: skip
         return StateReport.refusing(Status.UNREADABLE, finding, old)
 

@@ -42,7 +42,7 @@ def about_converter(converter: Converter, old: SerializerDescription, path: str,
             by_migration(f"{converter.name} is called"),
             WayOut("leave out", (Told(Option.CONVERT),)),
         )
-        reason = f"the converter {converter.name} is called, although the type does not change: --convert requests it"
+        reason = f"the converter {converter.name} is called, although the type does not change, as was asked for"
         return Finding(path, "STATE-8", Verdict.REQUIRES_MIGRATION, *words, reason, ways)
     reason = f"the converter {converter.name} is declared, and the type does not show whether it was called already"
     ways = (_NOT_YET, WayOut("if it was: take the converter out of the job"))

@@ -74,7 +74,7 @@ def refused_by(
             way = "drop the state"
         else:
             continue
-        ways = (way, f"check without --target {target}")
+        ways = (way, f"choose another target than {target}")
         return Finding("$", "TARGET-FLINK", Verdict.INCOMPATIBLE, old, new, reason, ways)
     return None
 

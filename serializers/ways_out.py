@@ -45,6 +45,13 @@ class Option(enum.Enum):
     MERGE_FIELD = "--merge-field"
     TTL = "--ttl"
     DROP_VARIABLE = "--drop-variable"
+    CHECKPOINT_ROOT = "--checkpoint-root"
+    MAX_BAD_VALUES = "--max-bad-values"
+    MERGE = "--merge"
+    NO_SOURCE_DIGESTS = "--no-source-digests"
+    PARALLELISM = "--parallelism"
+    PY_FILES = "--py-files"
+    TARGET_EXISTS = "--target-exists"
 
 
 class Does(enum.Enum):
@@ -262,5 +269,18 @@ _FORMS: Final = {
     Option.MERGE_FIELD: _Form("merges={{}}", _Of.FIELDS, _OF_FIELD, _by_path, "or min, or max"),
     Option.TTL: _Form("ttls={{}}", _Of.FIELDS, _OF_FIELD, _by_path, "milliseconds after the last batch"),
     Option.DROP_VARIABLE: _Form("drops=[{}]", _Of.FIELDS, "{}:{}", lambda values: _quoted(values[0])),
+    Option.CHECKPOINT_ROOT: _Form(
+        "allow_roots=[{}]", _Of.CALL, "{}={}", lambda values: f"({_quoted(values[0])}, {_quoted(values[1])})"
+    ),
+    Option.MAX_BAD_VALUES: _Form("max_bad_values={}", item=lambda values: values[0]),
+    Option.MERGE: _Form(
+        "repartition=Repartition(merge={{}})", word="{}={}", item=lambda values: f"{_quoted(values[0])}: function"
+    ),
+    Option.NO_SOURCE_DIGESTS: _Form("source_digests=False", word=""),
+    Option.PARALLELISM: _Form("parallelism={}", item=lambda values: values[0]),
+    Option.PY_FILES: _Form("py_files=[{}]", _Of.CALL),
+    Option.TARGET_EXISTS: _Form(
+        "target_exists=IfTargetExists.{}", _Of.CALL, item=lambda values: values[0].upper()
+    ),
 }  # fmt: skip
 """Each option as the command line and Python write it."""

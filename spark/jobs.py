@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..serializers.errors import MigrationFailed, NoSpaceLeft, StateShiftError, cause_text, shown, values_are_redacted
+from ..serializers.ways_out import Option, Told, WayOut
 from ..serializers.wording import one_line
 from ..state.progress import Progress
 from .interrupts import interrupts_kept
@@ -235,7 +236,7 @@ def failure_of_engine(
     if missing is not None:
         return MigrationFailed(
             f"the workers cannot import the module {missing[1]!r}",
-            advice=f"pass its file with --py-files or py_files=…, and {again}",
+            advice=WayOut("pass its file:", (Told.of(Option.PY_FILES, "FILE"),), more=f"; then {again}"),
             **where,
         )
     if failed is not None and "crashed" in text:

@@ -340,5 +340,5 @@ def deadline_problem(was: Variable, becomes: Variable, said: str) -> str:
     if was.expires and said and said[0] not in "+-":
         return "its entries expire already: say by how much later, such as +60000; without it they keep their time"
     if becomes.expires and not was.expires and (not said or said[0] in "+-"):
-        return "its entries had no time to live: say after how many milliseconds stored ones expire (--ttl)"
+        return "its entries had no time to live: say after how many milliseconds stored ones expire"
     return ""

@@ -26,6 +26,7 @@ from ...serializers.errors import (
     located,
 )
 from ...serializers.spark_rows.pairing import is_within
+from ...serializers.ways_out import Option, WayOut
 from ...serializers.wording import many
 from ...state.formats.flink.roots import folder_at, stored_place
 from ...state.formats.spark.descriptions import describe
@@ -98,7 +99,10 @@ def verify_checkpoint(
         raise CorruptFile.before_writing(
             f"the source is the checkpoint of query {source.log.query_id}, and the copy is of query {record.query_id}",
             savepoint=source.place,
-            advice="put the source back where it was; or name its place with --checkpoint-root OLD=NEW",
+            advice=(
+                "put the source back where it was",
+                WayOut.telling("say where it is:", Option.CHECKPOINT_ROOT, "OLD", "NEW"),
+            ),
         )
     found = _opened(folder, record, "the copy")
     new = NewSide(found, describe(found), is_planned=False)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...serializers.errors import DeclarationError
+from ...serializers.ways_out import Option, Told, WayOut
 from ...serializers.wording import shell_word
 from ...state.directory.directory import Begun
 from ...state.formats.flink.metadata import METADATA
@@ -133,7 +134,12 @@ class FromSavepoint:
             raise DeclarationError.before_writing(
                 f"the savepoint {self.place} has {' and '.join(map(str, sorted(found)))} key groups, and all operators"
                 f" of the query have {wanted or 'the same number'}",
-                advice="leave out max_parallelism; or write another savepoint before: stateshift migrate --repartition",
+                advice=(
+                    "leave out max_parallelism",
+                    WayOut(
+                        "write another savepoint before:", (Told(Option.REPARTITION),), command="stateshift migrate"
+                    ),
+                ),
             )
         return next(iter(found), None)
 

@@ -17,6 +17,7 @@ from ...compat.check import check
 from ...compat.description import JobDescription
 from ...serializers.compatibility import Decision
 from ...serializers.errors import DeclarationError
+from ...serializers.ways_out import Option, Told, WayOut
 from ..formats.flink.keyed_readers import open_keyed
 from ..formats.flink.metadata import METADATA
 from ..migration.migration import migrate_savepoint
@@ -107,7 +108,10 @@ def restore_keyed(backend: KeyedStateBackend, stored: OperatorState, folder: Fol
         raise DeclarationError(
             f"the state was stored in {stored.max_parallelism} key groups, but the operator has"
             f" {backend.max_parallelism}",
-            advice=f"set max parallelism {stored.max_parallelism}, or migrate the savepoint with --repartition",
+            advice=(
+                f"set max parallelism {stored.max_parallelism}",
+                WayOut("migrate the savepoint with", (Told(Option.REPARTITION),)),
+            ),
             operator=str(stored),
         )
     require_own_key_groups(stored)

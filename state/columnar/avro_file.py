@@ -112,7 +112,7 @@ def _column(kind: pa.DataType, path: str) -> _Column:
         if is_one(kind):
             return _Column(schema, schema if isinstance(schema, str) else schema["type"], _same)
     raise UnsupportedFormat(
-        f"values of the type {kind} have no type in Avro", path=_shown(path), advice="export it with --format jsonl"
+        f"values of the type {kind} have no type in Avro", path=_shown(path), advice="export it as lines of JSON"
     )
 
 
@@ -133,7 +133,7 @@ def _named(fields: list[pa.Field], path: str) -> list[pa.Field]:
             why = "is there twice" if _NAME.fullmatch(name) else "is not of letters, digits and _"
             raise UnsupportedFormat(
                 f"the field {name!r} has no name in Avro: it {why}",
-                path=_shown(path), advice="export it with --format jsonl",
+                path=_shown(path), advice="export it as lines of JSON",
             )  # fmt: skip
     return fields
 

@@ -12,6 +12,7 @@ from ...serializers.errors import DeclarationError, IncompatibleState, StateNotF
 from ...serializers.flink.namespaces import GlobalWindowSerializer, VoidNamespaceSerializer
 from ...serializers.records.columns import column_of_field
 from ...serializers.rows.serializers import RowSerializer
+from ...serializers.ways_out import Option, Told, WayOut
 from ...serializers.wording import meant
 from ..job import Job, Operator
 from ..key_groups import has_stable_hash
@@ -243,7 +244,9 @@ def _require_key(stored: SavepointOperator, declared: Operator) -> None:
     if not declared.key.ensure_compatibility(stored.key).is_compatible_as_is():
         raise IncompatibleState(
             f"the keys are of type {stored.key.describe()}, but the job declares {declared.key.describe()}",
-            advice="change the key of the whole operator first: stateshift migrate --repartition",
+            advice=WayOut(
+                "change the key of the whole operator first:", (Told(Option.REPARTITION),), command="stateshift migrate"
+            ),
         )
 
 

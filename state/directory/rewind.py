@@ -203,7 +203,7 @@ class _Past:
         if wanted is None:
             raise DeclarationError.before_writing(
                 f"there is no epoch before {present}: the query has not been migrated, as far as its folder says",
-                advice=f"name a batch with --to-batch; {self._advice()}",
+                advice=f"name a batch; {self._advice()}",
             )
         if wanted not in epochs:
             raise DeclarationError.before_writing(f"no batch of epoch {wanted} is known", advice=self._advice())

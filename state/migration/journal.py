@@ -27,6 +27,7 @@ from ...compat.json_files import parse_json
 from ...compat.plan_data import to_data
 from ...compat.reference_time import parse_time, time_text
 from ...serializers.errors import CorruptFile, CorruptSavepoint, shown
+from ...serializers.ways_out import Option, WayOut
 from ..formats.flink.handles import DistributionMode, OperatorStateOffsets
 from ..formats.flink.metadata import METADATA, write_metadata
 from ..publication.lineage import FileDigest, Lineage, StateCount, read_lineage
@@ -246,7 +247,7 @@ class Journal:
                 raise CorruptSavepoint.before_writing(
                     "the run published its savepoint before it died, and a file of that savepoint is damaged or "
                     "missing",
-                    advice="migrate again, with --target-exists replace",
+                    advice=WayOut.telling("migrate again, with", Option.TARGET_EXISTS, "replace"),
                     savepoint=self.folder.place,
                     file=name,
                 )

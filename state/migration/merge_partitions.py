@@ -14,6 +14,7 @@ from ...compat.description import StateKind
 from ...compat.plan import StateAction
 from ...serializers.errors import CorruptSavepoint, MigrationFailed, ValuesCollide, located
 from ...serializers.pickled.unpickling import trusting
+from ...serializers.ways_out import Option, Told, WayOut
 from ..formats.flink.blocks import Block
 from ..formats.flink.keyed_stream import KeyedStreamWriter
 from ..formats.flink.state_kinds import keyed_kind
@@ -153,8 +154,14 @@ class _United:
         )
         return ValuesCollide(
             f"two keys become one: {both} both become {keys.shown_new(second.key)}",
-            advice="let the key_converter of the operator keep them apart, or merge their values: --merge "
-            f"STATE=MODULE:FUNCTION (states without one: {', '.join(unsaid)})",
+            advice=(
+                "let the key_converter of the operator keep them apart",
+                WayOut(
+                    "merge their values:",
+                    (Told.of(Option.MERGE, "STATE", "MODULE:FUNCTION"),),
+                    more=f" (states without one: {', '.join(unsaid)})",
+                ),
+            ),
             key=keys.shown_new(second.key),
             path="$<key>",
             rule="ROLE-4",

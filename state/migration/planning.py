@@ -256,7 +256,7 @@ def new_side_of(
         if probe.metadata_sha256 != new_types.probe.metadata_sha256:
             raise PlanChanged.before_writing(
                 f"the probe {probe.place} is not the savepoint that the plan was made with",
-                advice="pass that savepoint with --like, or make the plan again",
+                advice="pass that savepoint, or make the plan again",
             )
         return probe.describe().as_probe()
     if not new_types.job:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from ...serializers.errors import MigrationFailed
+from ...serializers.ways_out import Option, Told, WayOut
 from ..publication.publish import stream_name
 from ..publication.sink import StreamSink
 from ..savepoint.quarantine import QuarantinedValue, StoredTypes, is_types_line, quarantine_part
@@ -136,7 +137,7 @@ def too_many(count: int, limit: int, reason: str = "", state: str | None = None)
     last = f"; the last: {reason}" if reason else ""
     return MigrationFailed(
         f"{count:,} values do not fit their new types, but only {limit:,} may go to quarantine{last}",
-        advice="correct the converter or the new type; or allow more with --max-bad-values",
+        advice=("correct the converter or the new type", WayOut("allow more:", (Told(Option.MAX_BAD_VALUES),))),
         state=state,
         rule="RUN-4",
     )

@@ -8,6 +8,7 @@ import attrs
 
 from ...compat.plan import Compression, MigrationPlan, OperatorAction, OperatorPlan
 from ...serializers.errors import DeclarationError, IncompatibleState, located
+from ...serializers.ways_out import Option, Told, WayOut
 from ..formats.flink.sources import open_stream
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def _check_key_groups(stored: OperatorState, max_parallelism: int, parallelism: 
         raise DeclarationError(
             f"max parallelism {max_parallelism} is less than the parallelism of the operator: it has {subtasks} "
             "subtasks, and each needs at least one key group",
-            advice=f"choose {subtasks} or more, or fewer subtasks with --parallelism",
+            advice=(f"choose {subtasks} or more", WayOut("ask for fewer subtasks:", (Told(Option.PARALLELISM),))),
             written=_UNCHANGED,
         )
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...serializers.errors import StateShiftError, StorageFailed, TargetExists
+from ...serializers.ways_out import Option, WayOut
 from ..formats.flink.handles import InlineHandle, RelativeFileHandle
 from ..formats.flink.metadata import METADATA, SavepointMetadata, read_metadata, write_metadata
 from .lineage import LINEAGE, NEXT_LINEAGE, FileDigest, Lineage
@@ -56,7 +57,7 @@ def stream_name(operator_id: str, part: str, subtask: int) -> str:
     return f"{operator_id}-{part}-{subtask}"
 
 
-_REPLACE = "replace it (--target-exists replace; in Python target_exists=IfTargetExists.REPLACE)"
+_REPLACE = WayOut.telling("replace it:", Option.TARGET_EXISTS, "replace")
 
 
 class IfTargetExists(enum.StrEnum):
@@ -262,7 +263,7 @@ def check_target(folder: Folder, if_exists: IfTargetExists | None = None) -> Non
     if if_exists is not IfTargetExists.REPLACE and folder.exists(METADATA):
         raise TargetExists.before_writing(
             f"there is a savepoint in {folder.place} already",
-            advice="choose a new folder" if if_exists is None else f"choose a new folder, or {_REPLACE}",
+            advice="choose a new folder" if if_exists is None else ("choose a new folder", _REPLACE),
         )
     Contents.of(folder).refuse_foreign(folder)
 

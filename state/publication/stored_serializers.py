@@ -19,6 +19,7 @@ import cloudpickle
 from ...compat.json_files import parse_json
 from ...serializers.errors import CorruptSavepoint, UntrustedCode, cause_text
 from ...serializers.serializer import TypeSerializer
+from ...serializers.ways_out import Option, Told, WayOut
 from ..formats.flink.sources import require_digest
 from .lineage import FileDigest
 
@@ -101,9 +102,8 @@ class StoredSerializer:
         """
         if not self.trusted:
             raise UntrustedCode(
-                f"the one stored for {self.place} is not trusted, and unpickling it would run its code; "
-                "pass --trust-stored-serializers (trust_stored_serializers=True) if you trust its origin",
-                advice="trust stored serializers only of savepoints whose origin you know",
+                f"the one stored for {self.place} is not trusted, and unpickling it would run its code",
+                advice=WayOut("only if you trust its origin:", (Told(Option.TRUST_STORED_SERIALIZERS),)),
             )
         try:
             serializer = pickle.loads(self.data)  # noqa: S301 - the caller trusts it

@@ -59,6 +59,16 @@ def test_a_name_is_the_same_in_python_as_on_the_command_line(name):
             "--repartition --max-parallelism 8",
             {"repartition": Repartition(max_parallelism=8)},
         ),
+        (
+            [(Option.MERGE, "a", "module:function")],
+            "--merge a=module:function",
+            {"repartition": Repartition(merge={"a": len})},
+        ),
+        (
+            [(Option.NO_SOURCE_DIGESTS,), (Option.PARALLELISM, 4), (Option.MAX_BAD_VALUES, 9)],
+            "--no-source-digests --parallelism 4 --max-bad-values 9",
+            {"source_digests": False, "parallelism": 4, "max_bad_values": 9},
+        ),
     ],
 )
 def test_options_of_savepoints_are_arguments_of_one_object(told, words, arguments):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ....serializers.errors import CorruptSavepoint, SavepointNotFound
+from ....serializers.ways_out import Option, WayOut
 from ....serializers.wording import many
 from ...storage.identity import each_place_once
 from ...storage.stores import bare
@@ -67,9 +68,9 @@ def _error(missing: dict[str, str], resized: dict[str, str]) -> SavepointNotFoun
     """Return the error for files, given with a sentence on each: a single one is the error, of many the first are."""
     problems = missing | resized
     kind = SavepointNotFound if missing else CorruptSavepoint
-    advice = "bring the files there whole (a copy or a download may be incomplete)"
+    advice: tuple[WayOut | str, ...] = ("bring the files there whole (a copy or a download may be incomplete)",)
     if any("_metadata names it as" in problem for problem in missing.values()):
-        advice += "; if they lie elsewhere, say where: --checkpoint-root OLD=NEW"
+        advice += (WayOut.telling("if they lie elsewhere, say where:", Option.CHECKPOINT_ROOT, "OLD", "NEW"),)
     if len(problems) == 1:
         ((file, problem),) = problems.items()
         return kind(problem, advice=advice, file=file)

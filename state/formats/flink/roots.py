@@ -26,6 +26,7 @@ from urllib.parse import quote, unquote, urlsplit
 import attrs
 
 from ....serializers.errors import CorruptSavepoint, FilesElsewhere, SavepointNotFound, UntrustedPlace
+from ....serializers.ways_out import Option, WayOut
 from ....serializers.wording import many, shell_word
 from ...storage.files import Folder, Root
 from ...storage.identity import Identity
@@ -189,15 +190,15 @@ def _remarks_on_pairs(names: dict[str, list[str]], folder: Folder) -> str:
         if any(_names_below(old, parent) is not None for parent in names):
             if not Folder(new).exists():
                 raise SavepointNotFound(
-                    f"the folder {new} does not exist, in which --checkpoint-root says that files of {old} lie",
-                    advice="check the NEW of --checkpoint-root OLD=NEW",
+                    f"the folder {new} does not exist, in which files of {old} are said to lie",
+                    advice=WayOut.telling("check the second folder of", Option.CHECKPOINT_ROOT, old, new),
                 )
             continue
-        remarks.append(f"; it names no file in {old}, for which --checkpoint-root was given")
+        remarks.append(f"; it names no file in {old}, for which another folder was given")
         named = [parent for parent in names if _names_below(new, parent) is not None]
         if named and not any(_below(new, _names_below(new, one) or []).exists(names[one][0]) for one in named):
             raise FilesElsewhere(
-                f"--checkpoint-root is the wrong way round: the savepoint names files in {new}, which are not there",
+                f"the two folders are the wrong way round: the savepoint names files in {new}, which are not there",
                 options=(f"--checkpoint-root {shell_word(new)}={shell_word(old)}",),
                 advice="give OLD=NEW: the folder that the savepoint names, and the one where its files are",
                 written=_NOTHING,

@@ -9,6 +9,7 @@ import attrs
 from xxhash import xxh3_128
 
 from ....serializers.errors import CorruptSavepoint, SavepointNotFound
+from ....serializers.ways_out import Option, Told, WayOut
 from ...storage.files import check_range
 from ...storage.stores import bare
 from .handles import AbsoluteFileHandle, EmptyHandle, InlineHandle, RelativeFileHandle, SegmentHandle
@@ -174,8 +175,11 @@ def require_digest(file: str, found: str, wanted: str) -> None:
     if found != wanted:
         raise CorruptSavepoint(
             "the file does not match its lineage: the digest differs",
-            advice="use another copy of the savepoint; if the file was changed on purpose, --no-source-digests (a "
-            "migration), or remove _stateshift.json",
+            advice=(
+                "use another copy of the savepoint",
+                WayOut("if the file was changed on purpose: migrate with", (Told(Option.NO_SOURCE_DIGESTS),)),
+                "if it was: remove _stateshift.json",
+            ),
             file=file,
         )
 
@@ -218,14 +222,14 @@ def _opened(handle: RelativeFileHandle | AbsoluteFileHandle | SegmentHandle, fol
         try:
             source = opened.enter_context(place.open_range(name))
         except SavepointNotFound as error:
-            named = moved = ""
+            named, moved = "", []
             if not isinstance(handle, RelativeFileHandle):
                 named = f"; _metadata names it as {bare(handle.uri)}"
-                moved = "; if it lies elsewhere, say where: --checkpoint-root OLD=NEW"
+                moved = [WayOut.telling("if it lies elsewhere, say where:", Option.CHECKPOINT_ROOT, "OLD", "NEW")]
             raise SavepointNotFound(
                 f"the file {name} is missing in {place.place}{named}",
                 file=name,
-                advice=f"bring the file there (a copy or a download may be incomplete){moved}",
+                advice=("bring the file there (a copy or a download may be incomplete)", *moved),
             ) from error
         yield source
 

@@ -17,6 +17,7 @@ import attrs
 
 from ....compat.queries.description import from_data, to_data
 from ....serializers.errors import CorruptFile, StateShiftError, cause_text
+from ....serializers.ways_out import Option, WayOut
 from .commit_log import last_committed
 
 if TYPE_CHECKING:
@@ -73,7 +74,10 @@ def _read(folder: Folder, name: str) -> dict[str, Any]:
         raise CorruptFile(
             f"the recording of a query is damaged, or of a later release: {cause_text(error)}",
             file=f"{_FOLDER}/{name}",
-            advice="delete the file: without it the checkpoint alone is compared; or name the old code with --was",
+            advice=(
+                "delete the file: without it the checkpoint alone is compared",
+                WayOut.telling("name the old code:", Option.WAS, "MODULE:FUNCTION"),
+            ),
         ) from error
     return dict(data)
 

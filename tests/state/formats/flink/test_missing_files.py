@@ -201,5 +201,5 @@ class TestPairsOfPlaces:
     ):
         others.rename(tmp_path / "files")
 
-        with pytest.raises(FilesElsewhere, match="it names no file in /typo, for which --checkpoint-root was given"):
+        with pytest.raises(FilesElsewhere, match="it names no file in /typo, for which another folder was given"):
             Savepoint.open(claimed, allow_roots=[("/typo", tmp_path / "files")])
