@@ -71,24 +71,23 @@ def _earlier(place: str, queries: QueryGate) -> dict[str, JobDescription]:
     Raises:
         UsageError: It is neither, or the folder has none.
     """
-    if Path(place).is_dir():
-        others = attrs.evolve(queries, history=Path(place).absolute())
-        found = {name: others.read(name) for name in others.places if others.file(name).exists()}
-        if not found:
-            raise click.UsageError(f"--against {place!r} has no descriptions of the listed queries")
-        return found
-    from ..compat.gate.recorded_queries import read_query
     from ..state.project import Project
-    from .revisions import queries_at
+    from .revisions import history_at, read_history
 
-    texts = queries_at(place, Project.find(Path.cwd()))
-    if texts is None:
+    is_folder = Path(place).is_dir()
+    folder, at = (Path(place).absolute(), "") if is_folder else (queries.history, f" at {place}")
+    history = read_history(folder) if is_folder else history_at(place, Project.find(Path.cwd()))
+    if history is None:
         raise click.UsageError(f"--against {place!r} is neither a folder nor a git reference")
-    return {
-        name: read_query(text, f"{queries.shown(queries.file(name))} at {place}")
-        for name, text in texts.items()
+    others = attrs.evolve(queries, history=folder)
+    found = {
+        name: read(others.shown(others.file(name)) + at)
+        for name, read in history.queries.items()
         if name in queries.places
     }
+    if is_folder and not found:
+        raise click.UsageError(f"--against {place!r} has no descriptions of the listed queries")
+    return found
 
 
 def _status(found: QueryChecks, *, allow_migration: bool, allow_drift: bool) -> Status:

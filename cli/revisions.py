@@ -35,11 +35,13 @@ def read_history(folder: Path) -> History:
         CorruptFile: A file in it is not a revision.
     """
     from ..compat.gate.history import SUFFIX, History
+    from ..compat.gate.recorded_queries import FOLDER
     from ..compat.gate.stamps import FILE
 
-    names = sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else []
+    files = {file.name: partial(_content, file) for file in folder.glob(f"*{SUFFIX}") if file.name != FILE}
+    queries = {FOLDER + file.name: partial(_content, file) for file in (folder / FOLDER).glob(f"*{SUFFIX}")}
     with located(history=str(folder)):
-        return History.of(_Files({file.name: partial(_content, file) for file in names if file.name != FILE}))
+        return History.of(_Files(files | queries))
 
 
 class _Files(UserDict[str, Any]):
@@ -83,41 +85,7 @@ def history_at(reference: str, project: Project) -> History | None:
     if found is None:
         return None
     histories = [_history_in(*found[:2], folder) for folder in found[2]]
-    return next((history for history in histories if history.revisions), histories[0])
-
-
-def queries_at(reference: str, project: Project) -> dict[str, str] | None:
-    """Return the texts of the descriptions of Spark queries at a git reference, by the name of the query.
-
-    Returns:
-        None if git does not know the reference; nothing if it has none.
-    """
-    from ..compat.gate.recorded_queries import FOLDER, SUFFIX
-
-    found = _at(reference, project)
-    if found is None:
-        return None
-    listed = (_files_in(*found[:2], folder / FOLDER) for folder in found[2])
-    files = next(filter(None, listed), {})
-    return {name.removesuffix(SUFFIX): read() for name, read in files.items() if name.endswith(SUFFIX)}
-
-
-def query_files(folder: Path) -> dict[str, str]:
-    """Return the files that describe queries of Spark in a history, by the name of the query."""
-    from ..compat.gate.recorded_queries import FOLDER, SUFFIX
-
-    return {file.name.removesuffix(SUFFIX): str(file) for file in sorted((folder / FOLDER).glob(f"*{SUFFIX}"))}
-
-
-def described_query(file: str) -> JobDescription:
-    """Return what is described in a file of `query_files`.
-
-    Raises:
-        CorruptFile: It was edited, or is no description.
-    """
-    from ..compat.gate.recorded_queries import read_query
-
-    return read_query(_content(Path(file)), file)
+    return next((history for history in histories if history.revisions or history.queries), histories[0])
 
 
 def _at(reference: str, project: Project) -> tuple[Path, str, list[Path]] | None:
@@ -142,10 +110,12 @@ def _at(reference: str, project: Project) -> tuple[Path, str, list[Path]] | None
 def _history_in(top: Path, commit: str, folder: Path) -> History:
     """Read the history in a folder at a commit of the repository at `top`."""
     from ..compat.gate.history import SUFFIX, History
+    from ..compat.gate.recorded_queries import FOLDER
     from ..compat.gate.stamps import FILE
 
     found = _files_in(top, commit, folder)
     files = {name: read for name, read in found.items() if name.endswith(SUFFIX) and name != FILE}
+    files |= {FOLDER + name: read for name, read in _files_in(top, commit, folder / FOLDER).items()}
     path = Path(os.path.relpath(folder.resolve(), top)).as_posix()
     with located(history=f"{path} at {commit[:12]}"):
         return History.of(_Files(files))

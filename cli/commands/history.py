@@ -56,9 +56,10 @@ def history_command(*, folder: Path, with_json: bool) -> int:
 
     Then the queries of Spark that `stateshift snapshot --queries` has described.
     """
-    from ..revisions import query_files, read_history
+    from ..revisions import read_history
 
-    history, queries = read_history(folder), query_files(folder)
+    history = read_history(folder)
+    queries = {name: str(_file_of(folder, name)) for name in history.queries}
     heads = {head.id for head in history.heads}
     if with_json:
         revisions = [_data(one) | {"is_head": one.id in heads} for one in history.revisions]
@@ -82,6 +83,12 @@ def history_command(*, folder: Path, with_json: bool) -> int:
         print_styled([Table.of(_COLUMNS, rows, indent=0)])
     print_lines(f"query {name}: {file}" for name, file in queries.items())
     return Status.DONE
+
+
+def _file_of(folder: Path, query: str) -> Path:
+    from ...compat.gate.recorded_queries import FOLDER, SUFFIX
+
+    return folder / FOLDER / f"{query}{SUFFIX}"
 
 
 def _data(revision: RecordedRevision) -> dict[str, Any]:
@@ -133,13 +140,14 @@ that `stateshift snapshot --queries` has described.""",
 def show_command(revision: str, *, folder: Path, with_json: bool) -> int:
     """Show what a revision declared."""
     from ...compat.gate.recording import to_data
-    from ..revisions import described_query, query_files, read_history
+    from ..revisions import read_history
 
-    if file := query_files(folder).get(revision):
-        described = described_query(file)
+    history = read_history(folder)
+    if read := history.queries.get(revision):
+        file = str(_file_of(folder, revision))
+        described = read(file)
         facts, lines = {"query": revision, "file": file}, [f"query {revision}, described in {file}"]
     else:
-        history = read_history(folder)
         found = history.find(revision)
         described, facts, lines = found.description, _data(found), [*_heading(found, history)]
     if with_json:

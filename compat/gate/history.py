@@ -7,7 +7,7 @@
 Revisions form a graph, since two branches may each add one; a revision that is not a parent is a head. The id is a
 digest of parents, message, date and types; together with the seal, every edit of a file is noticed. All files are
 opened to check the seal and read the head; the declared types are read on demand. The caller reads and writes the
-files.
+files. Descriptions of Spark's queries are in the folder `queries` beside them (`recorded_queries`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
 import attrs
@@ -26,6 +27,7 @@ from ..check import check
 from ..likeness import OF_CHECK, alike
 from ..plain_data import fields_of
 from .levels import Revision
+from .recorded_queries import FOLDER, read_query
 from .recorded_text import RecordedText, print_recorded
 from .recording import Parsed, digest, from_recorded, to_data
 
@@ -146,23 +148,32 @@ class RecordedRevision:
 
 @attrs.frozen
 class History:
-    """All revisions of a job, sorted so that each comes after its parents; those with the same number by name."""
+    """What is recorded of a project.
+
+    Attributes:
+        revisions: All revisions of its job, sorted so that each comes after its parents; those with the same number by
+            name.
+        queries: The names of its described queries of Spark, each with the function that reads its description, given
+            what messages call it.
+    """
 
     revisions: tuple[RecordedRevision, ...] = ()
+    queries: Mapping[str, Callable[[str], JobDescription]] = attrs.field(factory=dict, eq=False)
 
     @classmethod
     def of(cls, files: Mapping[str, str | bytes]) -> History:
         """Read a history.
 
         Args:
-            files: The contents by file name; names that do not end in `.json` are ignored. Files are read again when
-                their declared types are needed.
+            files: The contents by file name, with those of queries as `queries/NAME.json`; names that do not end in
+                `.json` are ignored. Files are read again when their declared types are needed.
 
         Raises:
             CorruptFile: A file is not a revision, two revisions are the same, or a parent is missing.
         """
         parsed = Parsed()
-        names = [name.removesuffix(SUFFIX) for name in sorted(files) if name.endswith(SUFFIX)]
+        listed = [name.removesuffix(SUFFIX) for name in sorted(files) if name.endswith(SUFFIX)]
+        names = [name for name in listed if "/" not in name]
         found = [RecordedRevision.in_files(name, files, parsed) for name in names]
         by_id: dict[str, RecordedRevision] = {}
         for revision in found:
@@ -178,7 +189,8 @@ class History:
                         f"{revision.name} follows {parent}, which is missing",
                         advice="restore its file: revisions are added, never removed",
                     )
-        return cls(_ordered(by_id))
+        queries = {name.removeprefix(FOLDER): partial(_query, files, name) for name in listed if name not in names}
+        return cls(_ordered(by_id), queries)
 
     @property
     def heads(self) -> tuple[RecordedRevision, ...]:
@@ -250,6 +262,10 @@ class History:
         notes = tuple(dict.fromkeys(note for head in heads for note in _likely_renames(head, description)))
         parents = tuple(head.id for head in heads)
         return RecordedRevision(name, parents, message, created, digest(description), notes, lambda: description)
+
+
+def _query(files: Mapping[str, str | bytes], name: str, origin: str) -> JobDescription:
+    return read_query(files[name + SUFFIX], origin)
 
 
 def judged(revisions: Iterable[RecordedRevision], *, through_merge: bool = False) -> list[Revision]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..queries.plan_text import Detail
 
 FORMAT, VERSION = "stateshift query", 1
-FOLDER, SUFFIX = "queries", ".json"
+FOLDER, SUFFIX = "queries/", ".json"
 
 
 def query_text(query: JobDescription) -> str:
