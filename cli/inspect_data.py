@@ -24,8 +24,7 @@ from ..serializers.errors import (
     values_are_redacted,
 )
 from ..state.backends.lazy_forms import old_among
-from ..state.formats.spark.descriptions import describe_operator
-from ..state.formats.spark.reader import SparkCheckpoint, SparkOperator, SparkStore
+from ..state.formats.spark.reader import SparkOperator
 from ..state.progress import size_text
 from ..state.savepoint.sizes import Share, Spread
 from ..state.savepoint.states import Measure
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
 
     from ..compat.description import OperatorDescription, StateDescription
     from ..serializers.snapshot import TypeSerializerConfigSnapshot
+    from ..state.formats.spark.reader import SparkCheckpoint, SparkStore
     from ..state.savepoint.largest_keys import LargestKeys
     from ..state.savepoint.reader import Savepoint, SavepointOperator
     from ..state.savepoint.sizes import OperatorSizes, StateSizes
@@ -114,10 +114,7 @@ class StateView:
     @property
     def rows(self) -> dict[str, str] | None:
         """The types of keys and values, as SQL spells them; None: it is not of Spark."""
-        if not isinstance(self.state, SparkStore):
-            return None
-        schema = self.state.schema
-        return {} if schema is None else {"key": schema.key.describe(), "value": schema.value.describe()}
+        return self.state.sql_types
 
     @property
     def is_flink_restorable(self) -> bool | None:
@@ -216,7 +213,7 @@ class OperatorView:
     @property
     def facts(self) -> SavepointOperator | OperatorDescription:
         """What every operator has: its id, uid and name, its subtasks, what it keeps."""
-        return describe_operator(self.operator) if isinstance(self.operator, SparkOperator) else self.operator
+        return self.operator.description if isinstance(self.operator, SparkOperator) else self.operator
 
     @property
     def states(self) -> list[StateView]:
@@ -231,7 +228,7 @@ class OperatorView:
     @property
     def size_bytes(self) -> int:
         """The bytes of its streams; of a Spark query, those of its entries."""
-        return self.entries_bytes if isinstance(self.operator, SparkOperator) else self.operator.size_bytes
+        return self.entries_bytes if self.operator.size_bytes is None else self.operator.size_bytes
 
     @property
     def left_to_migrate(self) -> dict[str, int]:
@@ -260,15 +257,15 @@ class OperatorView:
     @property
     def is_stateless(self) -> bool:
         """Whether there is nothing to show but its name."""
-        has_state = isinstance(self.operator, SparkOperator) or self.operator.stored.has_state
-        return not has_state and self.error is None
+        return not self.operator.has_state and self.error is None
 
     @property
     def is_flink_restorable(self) -> bool | None:
         """Whether Flink can restore it; None if it is not known, or there is no state that Flink would read."""
-        if isinstance(self.operator, SparkOperator) or self.error is not None or self.is_stateless:
+        if self.error is not None or self.is_stateless:
             return None
-        return self.operator.description.is_flink_restorable
+        described = self.operator.description
+        return described.is_flink_restorable if described.computation is None else None
 
     @property
     def spreads(self) -> dict[str, tuple[tuple[Share, ...], tuple[Share, ...]]]:
@@ -329,9 +326,9 @@ class Inspected:
     @property
     def size_bytes(self) -> int:
         """The total size of the streams of all operators, shown or not; of a Spark query, of what is shown."""
-        if isinstance(self.opened, SparkCheckpoint):
-            return sum(view.size_bytes for view in self.operators)
-        return sum(operator.size_bytes for operator in self.opened.operators)
+        sizes = [operator.size_bytes for operator in self.opened.operators]
+        known = [size for size in sizes if size is not None]
+        return sum(known if len(known) == len(sizes) else (view.size_bytes for view in self.operators))
 
     def errors(self) -> list[StateShiftError]:
         """Return the errors on all damaged or missing data."""
@@ -347,32 +344,10 @@ def chosen_operators(opened: Savepoint | SparkCheckpoint, name: str | None) -> t
     return opened.operators if name is None else (opened.operator(name),)
 
 
-def states_of(operator: AnyOperator) -> tuple[AnyState, ...]:
-    """Return the states of an operator; of a Spark query they are its stores."""
-    return operator.stores if isinstance(operator, SparkOperator) else operator.states
-
-
 def no_such_state(opened: Savepoint | SparkCheckpoint, operators: Iterable[AnyOperator], name: str) -> StateNotFound:
     """Return the error on a state that none of some operators has."""
-    known = sorted({state_in(state.name) for operator in operators for state in states_of(operator)})
-    return StateNotFound(
-        f"no operator has a state {name!r}; there are: {', '.join(known) or 'none'}", **where_of(opened)
-    )
-
-
-def where_of(opened: Savepoint | SparkCheckpoint) -> dict[str, Any]:
-    """Return where an error is."""
-    more = {"checkpoint": opened.place} if isinstance(opened, SparkCheckpoint) else {}
-    return {"savepoint": opened.place, **more}
-
-
-def writer_of(opened: Savepoint | SparkCheckpoint) -> str:
-    """Return the name of the program that wrote the state, with its release if that is known."""
-    if isinstance(opened, SparkCheckpoint):
-        return "Spark"
-    if opened.lineage is not None:
-        return f"stateshift {opened.lineage.stateshift}"
-    return "Flink" if opened.query is None else "stateshift"
+    known = sorted({state_in(state.name) for operator in operators for state in operator.states})
+    return StateNotFound(f"no operator has a state {name!r}; there are: {', '.join(known) or 'none'}", **opened.where)
 
 
 def share_of(part: int, whole: int) -> float | None:
@@ -400,35 +375,12 @@ def _records(snapshots: Iterator[TypeSerializerConfigSnapshot[Any]]) -> list[dic
 def to_data(inspected: Inspected, *, with_skew: bool) -> dict[str, Any]:
     """Return all results as plain data, with the field names of docs/reference/cli.md."""
     opened = inspected.opened
-    facts = _spark_facts(opened) if isinstance(opened, SparkCheckpoint) else _savepoint_facts(opened)
     return {
         "savepoint": opened.place,
-        "written_by": writer_of(opened).lower(),
+        "written_by": opened.written_by.lower(),
         "bytes": inspected.size_bytes,
-        **facts,
+        **opened.own_facts(),
         "operators": [_operator_data(view, inspected.size_bytes, with_skew) for view in inspected.operators],
-    }
-
-
-def _savepoint_facts(savepoint: Savepoint) -> dict[str, Any]:
-    lineage = savepoint.lineage
-    return {
-        **fields_of(savepoint.metadata, "version checkpoint_id"),
-        "master_states": len(savepoint.metadata.master_states),
-        "source": None if lineage is None else lineage.source,
-        "query": None if savepoint.query is None else fields_of(savepoint.query, "checkpoint batch epoch unproven?"),
-        "position": savepoint.position,
-        "quarantined": 0 if lineage is None else lineage.quarantined,
-        "missing_timers": savepoint.missing_timers or None,
-    }
-
-
-def _spark_facts(checkpoint: SparkCheckpoint) -> dict[str, Any]:
-    log, planned = checkpoint.log, checkpoint.log.last
-    return {
-        **fields_of(log, "query_id committed unfinished watermark_ms format provider=last.provider"),
-        "sources": [] if planned is None else [fields_of(one, "name offset=text") for one in planned.sources],
-        "settings": {} if planned is None else dict(planned.settings),
     }
 
 
@@ -446,13 +398,9 @@ def _operator_data(view: OperatorView, whole: int, with_skew: bool) -> dict[str,
         "skew": _skew_data(view) if with_skew and view.spreads else None,
     }
     if isinstance(operator, SparkOperator):
-        return data | fields_of(operator.facts, "number kind properties")
-    return data | {
-        "finished": operator.stored.finished,
-        "custom_raw_keyed_state": operator.has_custom_raw_keyed_state if view.error is None else None,
-        "format": operator.keyed_format or None,
-        "foreign_entries": view.sizes.foreign if view.sizes else None,
-    }
+        return data | operator.own_facts()
+    data |= operator.own_facts(is_damaged=view.error is not None)
+    return data | {"foreign_entries": view.sizes.foreign if view.sizes else None}
 
 
 def _state_data(view: StateView, operator: OperatorView) -> dict[str, Any]:

@@ -56,10 +56,9 @@ def describe_side(text: str) -> JobDescription:
 
 def describe_checkpoint(place: str) -> JobDescription:
     """Return the description of a checkpoint of Spark; its origin is the place as it was typed."""
-    from ..state.formats.spark.descriptions import describe
     from ..state.formats.spark.reader import SparkCheckpoint
 
-    return attrs.evolve(describe(SparkCheckpoint.open(place)), origin=f"Spark checkpoint {place}")
+    return attrs.evolve(SparkCheckpoint.open(place).describe(), origin=f"Spark checkpoint {place}")
 
 
 def is_savepoint(text: str) -> bool:

@@ -22,7 +22,6 @@ from stateshift.compat.queries.kinds import JOIN, SESSION, TIMERS, TRANSFORM
 from stateshift.serializers.errors import IncompatibleState
 from stateshift.serializers.spark_rows.row_encoder import encode_rows
 from stateshift.serializers.spark_rows.rows import arrow_type
-from stateshift.state.formats.spark.descriptions import describe
 from stateshift.state.formats.spark.layout_encoder import LayoutEncoder
 from stateshift.state.formats.spark.operators import _KINDS
 from stateshift.state.formats.spark.partitioning import partitions_of
@@ -315,7 +314,7 @@ def on_files(case, said, fates, random):
         entries = [{one.name: entries_of(one) for one in operator.kept} for operator in query.old]
         old = SparkCheckpoint.open(write_checkpoint(folder / "old", query.old, settings, entries))
         new = SparkCheckpoint.open(write_checkpoint(folder / "new", query.new, settings))
-        stored = describe(old)
+        stored = old.describe()
         assert [one.stores for one in case.stored.computations] == [one.stores for one in stored.computations]
         side = NewSide(new, case.new, is_planned=True)
         migrates(case, said, fates, entries, old, side, folder / "copy")

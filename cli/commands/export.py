@@ -21,8 +21,7 @@ from ...serializers.errors import (
 )
 from ...serializers.json_forms import sorted_by_text
 from ...serializers.wording import json_text, many
-from ...state.formats.spark.descriptions import describe_operator
-from ...state.formats.spark.reader import SparkCheckpoint, SparkOperator, SparkStore
+from ...state.formats.spark.reader import SparkOperator, SparkStore
 from ...state.progress import count_bytes
 from ..failures import Status, libraries_needed
 from ..options import class_trust_option, common_options, import_option, open_state, operator_option, savepoint_argument
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from ...state.formats.spark.reader import SparkCheckpoint
     from ...state.savepoint.reader import Savepoint, SavepointOperator
     from ...state.savepoint.states import SavepointState
     from ..inspect_data import AnyOperator, AnyState
@@ -126,11 +126,10 @@ def command(
     parts = (
         len(selected.states)
         if form == "tagged"
-        else sum(_parts(one) for _, states in selected.states for one in states)
+        else sum(one.partitions for _, states in selected.states for one in states)
     )
     # Of single states it is not known how much of an operator's streams they are; of Spark's not without reading them.
-    streams = [] if state_name else [one for one, _ in selected.states if not isinstance(one, SparkOperator)]
-    size = sum(operator.size_bytes for operator in streams)
+    size = sum((one.size_bytes or 0) for one, _ in selected.states if not state_name)
     watched = reading("exporting", parts, size, to_stdout=file is None)
     try:
         with trusting(trust), watched as done:
@@ -213,20 +212,20 @@ class _Selection:
             StateNotFound: No operator or state has the name.
             OldReaderUnavailable, UnsupportedFormat: A state was requested by name and cannot be read.
         """
-        from ..inspect_data import chosen_operators, states_of
+        from ..inspect_data import chosen_operators
 
         operators = chosen_operators(opened, operator_name)
         chosen, left_out = [], []
         for operator in operators:
-            if not isinstance(operator, SparkOperator) and operator.unreadable:
+            if operator.unreadable:
                 left_out.append(_LeftOut(operator, "", operator.unreadable))
-            named = (one for one in states_of(operator) if state_name in {None, one.name, state_in(one.name)})
+            named = (one for one in operator.states if state_name in {None, one.name, state_in(one.name)})
             wanted = [one for one in named if state_name or one.kind != "index"]
             readable = tuple(state for state in wanted if not state.unsupported)
             left_out += [
                 _LeftOut(operator, state.name, state.unsupported)
                 for state in wanted
-                if state.unsupported and not _is_empty(state)
+                if state.unsupported and not state.is_empty
             ]
             if readable:
                 chosen.append((operator, readable))
@@ -239,33 +238,20 @@ class _Selection:
         return [fields_of(one, "operator=operator.title state why") for one in (*self.unsupported, *self.met)]
 
 
-def _is_empty(state: AnyState) -> bool:
-    """Whether the state has no entries that could be left out: most operators have timer queues without a timer."""
-    if isinstance(state, SparkStore):
-        return False
-    return state.kind.is_keyed and not state.is_hidden and not state.measure().entries
-
-
-def _parts(state: AnyState) -> int:
-    """Return after how many parts of a state it is told how far the export is."""
-    return state.partitions if isinstance(state, SparkStore) else 1
-
-
 def _nothing_of_that_name(
     opened: Savepoint | SparkCheckpoint, operators: tuple[AnyOperator, ...], name: str, left_out: list[_LeftOut]
 ) -> StateShiftError:
-    from ..inspect_data import no_such_state, where_of
+    from ..inspect_data import no_such_state
 
     if left_out:
-        why, is_spark = left_out[0], isinstance(opened, SparkCheckpoint)
-        kind, more = (
-            (UnsupportedFormat, "") if is_spark else (OldReaderUnavailable, "; a migration copies this one as bytes")
-        )
-        return kind(
+        why = left_out[0]
+        is_copied = why.operator.description.computation is None
+        return (OldReaderUnavailable if is_copied else UnsupportedFormat)(
             f"{why.state or name!s}: {why.why}", operator=why.operator.title, state=name,
-            advice=f"export the other states{more}", **where_of(opened),
+            advice=f"export the other states{'; a migration copies this one as bytes' if is_copied else ''}",
+            **opened.where,
         )  # fmt: skip
-    if len(operators) == 1 and not isinstance(operators[0], SparkOperator):
+    if len(operators) == 1:
         operators[0].state(name)  # raises an error that lists the existing names
     return no_such_state(opened, operators, name)
 
@@ -400,9 +386,7 @@ def _lines_of_savepoint(operator: SavepointOperator, state: SavepointState) -> I
 
 def _version_of(operator: AnyOperator, state: AnyState) -> dict[str, int]:
     """Return the field with the version of a state's values, if it is migrated lazily."""
-    from ..inspect_data import states_of
-
-    version = versions_of(one.name for one in states_of(operator)).get(state.name)
+    version = versions_of(one.name for one in operator.states).get(state.name)
     return {} if version is None else {"lazy_version": version}
 
 
@@ -447,7 +431,7 @@ def _tagged_stores(operator: SparkOperator, stores: list[SparkStore]) -> dict[st
             "ttl": store.name in operator.facts.expiring,
             "entries": entries,
         }
-    return fields_of(describe_operator(operator), "operator_id uid") | {"keyed": dict(sorted(keyed.items()))}
+    return fields_of(operator.description, "operator_id uid") | {"keyed": dict(sorted(keyed.items()))}
 
 
 def _counts(operator: AnyOperator, tagged: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -17,7 +17,7 @@ from ...state.formats.spark.commit_log import source_offsets
 from ...state.formats.spark.reader import SparkCheckpoint, SparkOperator
 from ...state.progress import size_text
 from ...state.savepoint.sizes import Spread
-from ..inspect_data import share_of, writer_of
+from ..inspect_data import share_of
 from ..output import Column, is_terminal, styled_table, text_width
 
 if TYPE_CHECKING:
@@ -49,13 +49,12 @@ def lines_of(inspected: Inspected, *, is_full: bool, with_skew: bool) -> Iterato
         with_skew: Whether charts of the distribution of its entries follow each operator.
     """
     opened = inspected.opened
-    is_spark = isinstance(opened, SparkCheckpoint)
     yield from _checkpoint(opened) if isinstance(opened, SparkCheckpoint) else _savepoint(opened, inspected)
     for view in inspected.operators:
         if view.is_stateless:
             continue
         yield []
-        yield [(_title(view), "bold")]
+        yield [(view.operator.heading, "bold")]
         yield from _facts(view, inspected.size_bytes)
         yield from _states(view, is_full=is_full)
         yield from _unsupported(view)
@@ -66,13 +65,17 @@ def lines_of(inspected: Inspected, *, is_full: bool, with_skew: bool) -> Iterato
         yield from _largest_keys(view)
         if with_skew:
             yield from _skew(view)
-    if is_spark and not opened.operators:
-        yield []
-        yield [("no stateful operator: the query keeps no state", "dim")]
     yield from _stateless(inspected)
 
 
 def _checkpoint(checkpoint: SparkCheckpoint) -> Iterator[Line]:
+    yield from _facts_of_checkpoint(checkpoint)
+    if not checkpoint.operators:
+        yield []
+        yield [("no stateful operator: the query keeps no state", "dim")]
+
+
+def _facts_of_checkpoint(checkpoint: SparkCheckpoint) -> Iterator[Line]:
     log = checkpoint.log
     yield [(f"checkpoint of a Spark query {checkpoint.place}", "bold")]
     yield [(f"  query {log.query_id}", "")]
@@ -97,7 +100,7 @@ def _checkpoint(checkpoint: SparkCheckpoint) -> Iterator[Line]:
 def _savepoint(savepoint: Savepoint, inspected: Inspected) -> Iterator[Line]:
     operators = inspected.operators
     metadata, lineage = savepoint.metadata, savepoint.lineage
-    writer = writer_of(savepoint)
+    writer = savepoint.written_by
     if lineage is not None and lineage.source is not None:
         how = "from rows and" if any(count.action == StateAction.WRITE for count in lineage.states) else "migrated from"
         writer += f", {how} {lineage.source.get('place', 'another savepoint')}"
@@ -135,15 +138,6 @@ def _position(position: Any) -> Iterator[Line]:
         offsets = [f"{kind} at {offset}" for kind, offset in zip(kinds, offsets, strict=True)]
     for number, offset in enumerate(offsets, start=1):
         yield [(f"    {number}: {offset}", "")]
-
-
-def _title(view: OperatorView) -> str:
-    if isinstance(view.operator, SparkOperator):
-        of = view.operator.facts
-        return f"operator {of.number}: {of.kind}" + (f" ({of.name})" if of.name not in {"", of.kind} else "")
-    operator = view.operator
-    words = f"operator {operator.uid} ({operator.operator_id})" if operator.uid else f"operator {operator.operator_id}"
-    return f"{words}, {operator.name}" if operator.name and operator.name != operator.uid else words
 
 
 def _facts(view: OperatorView, whole: int) -> Iterator[Line]:

@@ -22,7 +22,6 @@ from ...compat.policy import ACCEPT_ALL, Policy
 from ...compat.queries.verdict import difference, judge
 from ...serializers.errors import DeclarationError, JobNotFound, StateShiftError, UserCodeFailed
 from ...serializers.wording import shell_word
-from ...state.formats.spark.descriptions import describe
 from ...state.formats.spark.reader import SparkCheckpoint
 from ...state.formats.spark.recording import find_recording
 from ...state.job import import_user_module, told_of, users_code
@@ -96,7 +95,7 @@ def compare(
     `said` are the options that name both queries, for commands in ways out; `known` is what `what_is_known` returned,
     if that was asked before.
     """
-    stored = describe(checkpoint)
+    stored = checkpoint.describe()
     if checkpoint.log.committed is None:  # there is no state yet, whatever is planned
         return judge(*(attrs.evolve(one, operators=(), sources=()) for one in (stored, new)))
     known = known or what_is_known(checkpoint, was)
@@ -113,7 +112,7 @@ def what_is_known(checkpoint: SparkCheckpoint, was: DataFrame | DataStreamWriter
         return Known(was)
     if was is not None:
         return Known(describe_under(UnstartedQuery.of(was), checkpoint.log.last, "the old code"))
-    recording, stored = find_recording(checkpoint), describe(checkpoint)
+    recording, stored = find_recording(checkpoint), checkpoint.describe()
     if recording is None or difference(stored, recording.query):  # a checkpoint that was rewritten since
         return Known()
     gap = "" if recording.is_whole else f"{recording.query.origin} ends there, and it is not known what ran since"

@@ -22,7 +22,6 @@ from ...compat.queries.plan_text import Detail, details_in, unmarked
 from ...serializers.errors import UnsupportedFormat
 from ...serializers.spark_rows.pairing import KEY, VALUE
 from ...serializers.spark_rows.spark_types import StoreSchema, numbered
-from ...state.formats.spark.descriptions import describe_operator
 from ...state.formats.spark.reader import SparkCheckpoint
 from .planning import UnstartedQuery, planned
 
@@ -105,7 +104,7 @@ def _paired(
 
 
 def _operator(operator: SparkOperator, plan: PlannedOperator, origin: str) -> OperatorDescription:
-    described, unseen = describe_operator(operator), plan.unseen
+    described, unseen = operator.description, plan.unseen
     stored = described.computation
     assert stored is not None  # noqa: S101 - it is of a query
     for schema in stored.stores.values():

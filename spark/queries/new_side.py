@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ...serializers.errors import DeclarationError
-from ...state.formats.spark.descriptions import describe
 from ...state.formats.spark.reader import SparkCheckpoint
 from ...state.migration.queries.preparation import NewSide
 from .check import what_is_known
@@ -46,7 +45,7 @@ def new_side(
     if query is None:
         assert like is not None  # noqa: S101 - checked above
         probe = SparkCheckpoint.open(like)
-        yield NewSide(probe, describe(probe), is_planned=False)
+        yield NewSide(probe, probe.describe(), is_planned=False)
         return
     last = old.log.last
     with planned(UnstartedQuery.of(query), None if last is None else last.settings) as plan:

@@ -29,7 +29,6 @@ from ...serializers.spark_rows.pairing import is_within
 from ...serializers.ways_out import Option, WayOut
 from ...serializers.wording import many
 from ...state.formats.flink.roots import folder_at, stored_place
-from ...state.formats.spark.descriptions import describe
 from ...state.formats.spark.logs import with_ids
 from ...state.formats.spark.reader import PREFIX, SparkCheckpoint
 from ...state.migration.queries.checkpoint_copy import UNFINISHED
@@ -105,7 +104,7 @@ def verify_checkpoint(
             ),
         )
     found = _opened(folder, record, "the copy")
-    new = NewSide(found, describe(found), is_planned=False)
+    new = NewSide(found, found.describe(), is_planned=False)
     said = Said(
         {one.number: one.changes() for one in record.operators if one.becomes is not None},
         {one.number: one.becomes for one in record.operators},

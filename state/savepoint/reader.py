@@ -18,6 +18,7 @@ import attrs
 from ...compat.description import JobDescription, OperatorDescription, SerializerDescription, operator_id_of_uid
 from ...compat.gate.recording import from_json
 from ...compat.lazy_tables import number_of, state_in, with_notes
+from ...compat.plain_data import fields_of
 from ...serializers.errors import (
     CorruptFile,
     SavepointNotFound,
@@ -110,6 +111,25 @@ class SavepointOperator:
     def title(self) -> str:
         """The operator's name in messages: its uid, else its id."""
         return self.uid or self.operator_id
+
+    @property
+    def heading(self) -> str:
+        """The operator as the heading of what is said of it."""
+        words = f"operator {self.uid} ({self.operator_id})" if self.uid else f"operator {self.operator_id}"
+        return f"{words}, {self.name}" if self.name and self.name != self.uid else words
+
+    @property
+    def has_state(self) -> bool:
+        """Whether it has any."""
+        return self.stored.has_state
+
+    def own_facts(self, *, is_damaged: bool = False) -> dict[str, Any]:
+        """Return what only operators of Flink have, as plain data."""
+        return {
+            "finished": self.stored.finished,
+            "custom_raw_keyed_state": None if is_damaged else self.has_custom_raw_keyed_state,
+            "format": self.keyed_format or None,
+        }
 
     @property
     def parallelism(self) -> int:
@@ -415,6 +435,31 @@ class Savepoint(StoredSavepoint):
     def place(self) -> str:
         """The folder of the savepoint, as a path or URI."""
         return self.folder.place
+
+    @property
+    def where(self) -> dict[str, Any]:
+        """Where an error is."""
+        return {"savepoint": self.place}
+
+    @property
+    def written_by(self) -> str:
+        """The name of the program that wrote the state, with its release if that is known."""
+        if self.lineage is not None:
+            return f"stateshift {self.lineage.stateshift}"
+        return "Flink" if self.query is None else "stateshift"
+
+    def own_facts(self) -> dict[str, Any]:
+        """Return what only savepoints and state directories have, as plain data."""
+        lineage = self.lineage
+        return {
+            **fields_of(self.metadata, "version checkpoint_id"),
+            "master_states": len(self.metadata.master_states),
+            "source": None if lineage is None else lineage.source,
+            "query": None if self.query is None else fields_of(self.query, "checkpoint batch epoch unproven?"),
+            "position": self.position,
+            "quarantined": 0 if lineage is None else lineage.quarantined,
+            "missing_timers": self.missing_timers or None,
+        }
 
     @cached_property
     def operators(self) -> tuple[SavepointOperator, ...]:

@@ -6,7 +6,7 @@ Every stream has its own header, so a state is read with the snapshots of the st
 from __future__ import annotations
 
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import attrs
 
@@ -89,6 +89,11 @@ class SavepointState:
     is_hidden: bool = False
     tables: tuple[str, ...] = attrs.field(default=attrs.Factory(lambda self: (self.name,), takes_self=True))
 
+    partitions: ClassVar[int] = 1
+    """The parts that are read one after the other."""
+    sql_types: ClassVar[dict[str, str] | None] = None
+    """The types as SQL spells them; None: they are not of SQL."""
+
     @classmethod
     def over(cls, name: str, tables: Sequence[SavepointState]) -> SavepointState:
         """Return a state that is migrated lazily over all its tables; its description is that of the present one."""
@@ -116,6 +121,11 @@ class SavepointState:
     def _unread(self) -> tuple[str, str]:
         """The reason and the path; found only when needed, because a check of very many states does not need them."""
         return (self._reason, "") if self._reason else _unreadable(self.description, self._key)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is known to have no entries; most operators have timer queues without a timer."""
+        return self.kind.is_keyed and not self.is_hidden and not self.measure().entries
 
     def measure(self) -> Measure:
         """Count entries and bytes, as in the canonical format; nothing is decoded.

@@ -223,7 +223,7 @@ def test_a_published_savepoint_that_was_damaged_before_the_run_learned_of_it_is_
     [file, *_] = sorted(target.glob("*keyed*"))
     file.write_bytes(bytes(file.stat().st_size))
 
-    with pytest.raises(CorruptSavepoint, match="target_exists=IfTargetExists.REPLACE"):
+    with pytest.raises(CorruptSavepoint, match=r"target_exists=IfTargetExists\.REPLACE"):
         resume(source, target, job)
 
 

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
-from ....compat.queries.description import describe_store
+from ....compat.description import Computation, JobDescription, OperatorDescription
+from ....compat.plain_data import fields_of
+from ....compat.queries.description import describe_query_operator, describe_store
 from ....compat.queries.kinds import OF_VARIABLES, derived_from
 from ....serializers.errors import (
     CorruptFile,
@@ -97,6 +99,9 @@ class SparkStore:
     family: Family | None = None
     databases: Databases = attrs.field(factory=Databases, eq=False, repr=False)
 
+    is_empty: ClassVar[bool] = False
+    """Whether it is known without reading that it has no entries."""
+
     @property
     def name(self) -> str:
         """The name of the store, or of the column family."""
@@ -132,6 +137,12 @@ class SparkStore:
     def description(self) -> StateDescription | None:
         """What a check compares; None: its types are not known."""
         return None if self.schema is None else describe_store(self.name, self.kind, self.schema)
+
+    @property
+    def sql_types(self) -> dict[str, str]:
+        """The types of keys and values, as SQL spells them; none if they are not known."""
+        schema = self.schema
+        return {} if schema is None else {"key": schema.key.describe(), "value": schema.value.describe()}
 
     @cached_property
     def schema(self) -> StoreSchema | None:
@@ -350,6 +361,12 @@ class SparkOperator:
     facts: OperatorFacts
     stores: tuple[SparkStore, ...] = attrs.field(repr=False)
 
+    has_state: ClassVar[bool] = True
+    size_bytes: ClassVar[int | None] = None
+    """Files of several operators' stores may be one: only the bytes of entries are known."""
+    unreadable: ClassVar[str] = ""
+    """Each store says by itself why it is not read."""
+
     @property
     def number(self) -> int:
         """Its number in the query."""
@@ -364,6 +381,41 @@ class SparkOperator:
     def title(self) -> str:
         """The operator in messages."""
         return f"{self.number} ({self.kind})"
+
+    @property
+    def heading(self) -> str:
+        """The operator as the heading of what is said of it."""
+        name = self.facts.name
+        return f"operator {self.number}: {self.kind}" + (f" ({name})" if name not in {"", self.kind} else "")
+
+    @property
+    def states(self) -> tuple[SparkStore, ...]:
+        """Its stores."""
+        return self.stores
+
+    @property
+    def description(self) -> OperatorDescription:
+        """The description for a compatibility check; the operator is known by its kind and number, as Spark has them.
+
+        Its states are all stores but those that follow from others; a query goes on from those that are not forgotten.
+        """
+        schemas, unreadable = {}, ""
+        for store in self.stores:
+            if store.schema is None:
+                unreadable = f"{store.name}: {store.unsupported or 'its types are not read by this release'}"
+            elif store not in self.forgotten:
+                schemas[store.name] = store.schema
+        states = (store.description for store in self.stores if not store.is_index)
+        return attrs.evolve(
+            describe_query_operator(Computation(self.number, self.kind, schemas, modes=self.facts.modes), unreadable),
+            name=self.facts.name,
+            states=tuple(one for one in states if one is not None),
+            parallelism=max((store.partitions for store in self.stores), default=0),
+        )
+
+    def own_facts(self) -> dict[str, Any]:
+        """Return what only operators of Spark's queries have, as plain data."""
+        return fields_of(self.facts, "number kind properties")
 
     @property
     def forgotten(self) -> tuple[SparkStore, ...]:
@@ -388,7 +440,7 @@ class SparkOperator:
             operator=self.title,
         )
 
-    def store(self, name: str) -> SparkStore:
+    def state(self, name: str) -> SparkStore:
         """Return a store by name.
 
         Raises:
@@ -414,6 +466,8 @@ class SparkCheckpoint:
     folder: Folder
     log: BatchLog
     operators: tuple[SparkOperator, ...] = attrs.field(repr=False)
+
+    written_by: ClassVar[str] = "Spark"
 
     @classmethod
     def open(cls, place: str | os.PathLike[str]) -> SparkCheckpoint:
@@ -457,6 +511,30 @@ class SparkCheckpoint:
     def place(self) -> str:
         """The place of the checkpoint."""
         return self.folder.place
+
+    @property
+    def where(self) -> dict[str, Any]:
+        """Where an error is."""
+        return {"savepoint": self.place, "checkpoint": self.place}
+
+    def own_facts(self) -> dict[str, Any]:
+        """Return what only checkpoints of Spark's queries have, as plain data."""
+        planned = self.log.last
+        return {
+            **fields_of(self.log, "query_id committed unfinished watermark_ms format provider=last.provider"),
+            "sources": [] if planned is None else [fields_of(one, "name offset=text") for one in planned.sources],
+            "settings": {} if planned is None else dict(planned.settings),
+        }
+
+    def describe(self) -> JobDescription:
+        """Return the stateful operators, with types and without what stands in them."""
+        last = self.log.last
+        return JobDescription(
+            f"Spark checkpoint {self.place}",
+            tuple(operator.description for operator in self.operators),
+            sources=() if last is None else tuple(source.name for source in last.sources),
+            settings={} if last is None else last.settings,
+        )
 
     @property
     def partitions(self) -> int:

@@ -20,7 +20,6 @@ from ....serializers.compatibility import Verdict
 from ....serializers.errors import IncompatibleState, MigrationFailed, UnsupportedFormat
 from ....serializers.ways_out import Option, Told, WayOut
 from ...formats.spark.checksums import crc32c, sums_of
-from ...formats.spark.descriptions import describe
 from ...formats.spark.operators import UNKNOWN
 from ...formats.spark.reader import PROVIDERS
 from ..report import REPEATED, ContinuedOperator, QueryCopy
@@ -146,7 +145,7 @@ def prepare_copy(old: SparkCheckpoint, new: NewSide, said: Said) -> PreparedCopy
     """Return a copy that is ready to be written. Arguments and errors as in `migrate_checkpoint`."""
     batch = _require_committed(old, drop_uncommitted=said.drop_uncommitted)
     _require_same_query(old, new)
-    stored, known = describe(old), new.known
+    stored, known = old.describe(), new.known
     were, become = with_plans(stored, known.query).computations, new.query.computations
     unclear = [*unknown_numbers(were, become, said.operators)]
     matches = () if unclear else match_operators(were, become, said.operators)

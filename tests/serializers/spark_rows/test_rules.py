@@ -17,7 +17,6 @@ from stateshift.serializers.spark_rows.pairing import Pairing
 from stateshift.serializers.spark_rows.serializers import SparkRowSerializer
 from stateshift.serializers.spark_rows.spark_types import parse_struct, schema_text
 from stateshift.serializers.views import DataInputView, DataOutputView
-from stateshift.state.formats.spark.descriptions import describe
 from stateshift.state.formats.spark.reader import SparkCheckpoint
 from stateshift.state.migration.queries.conversion import conversion
 
@@ -93,7 +92,7 @@ def test_an_aggregate_that_became_another_is_a_possible_rename_spk_4():
 
 @pytest.mark.parametrize("name", names())
 def test_a_checkpoint_can_use_its_own_state(name):
-    description = describe(SparkCheckpoint.open(place(name)))
+    description = SparkCheckpoint.open(place(name)).describe()
     for operator in description.operators:
         for state in operator.states:
             again = snapshot_from_bytes(snapshot_to_bytes(state.value.snapshot))
@@ -106,7 +105,7 @@ def test_a_checkpoint_can_use_its_own_state(name):
 
 
 def test_a_variable_of_another_kind_is_another_type():
-    description = describe(SparkCheckpoint.open(place("transform")))
+    description = SparkCheckpoint.open(place("transform")).describe()
     types = {state.name: state.value.describe() for state in description.operators[0].states}
 
     assert types["names"] == "struct<key: struct<k: string>, value: array<struct<l: string, n: int>>>"

@@ -15,7 +15,6 @@ from stateshift.serializers.errors import DeclarationError, UnsupportedFormat
 from stateshift.spark import describe
 from stateshift.spark.queries import planning
 from stateshift.spark.queries.check import check_query
-from stateshift.state.formats.spark.descriptions import describe as describe_stored
 from stateshift.state.formats.spark.reader import SparkCheckpoint
 
 IN_BRIEF = ("aggregation", "join-inner", "limit", "pandas", "rocksdb", "two", "window")
@@ -45,7 +44,7 @@ def stream(stateshift_spark, tmp_path):
 @pytest.mark.parametrize("name", [*IN_BRIEF, *(pytest.param(name, marks=pytest.mark.slow) for name in REST)])
 def test_a_query_is_described_as_spark_wrote_its_checkpoint(stateshift_spark, cases, name):
     build, mode, _ = cases[name]
-    stored = describe_stored(SparkCheckpoint.open(place(name)))
+    stored = SparkCheckpoint.open(place(name)).describe()
 
     query = describe(build(stateshift_spark), checkpoint=place(name), output_mode=mode)
 

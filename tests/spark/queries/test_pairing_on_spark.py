@@ -20,7 +20,6 @@ from stateshift.compat.queries.verdict import judge
 from stateshift.spark.queries.description import describe_under
 from stateshift.spark.queries.new_side import new_side
 from stateshift.spark.queries.planning import UnstartedQuery
-from stateshift.state.formats.spark.descriptions import describe as describe_stored
 from stateshift.state.formats.spark.reader import SparkCheckpoint
 
 pytestmark = pytest.mark.slow
@@ -37,7 +36,7 @@ def test_each_entry_of_a_migrated_checkpoint_of_spark_is_right(spark, tmp_path, 
     was = draw_old(random, KINDS[seed])
     was.writer(spark, tmp_path, tmp_path / "old").start().awaitTermination()
     old = SparkCheckpoint.open(tmp_path / "old")
-    stored = describe_stored(old)
+    stored = old.describe()
     writer = was.writer(spark, tmp_path, tmp_path / "old")
     known = describe_under(UnstartedQuery.of(writer), old.log.last, "the old code")
     entries = entries_in(old, [was.operator()])

@@ -8,7 +8,6 @@ from spark_checkpoints import place
 
 from stateshift import KeyedProcessFunction, StorageFailed, ValueStateDescriptor
 from stateshift.state.formats.flink.metadata import METADATA
-from stateshift.state.formats.spark.descriptions import describe
 from stateshift.state.formats.spark.reader import SparkCheckpoint
 from stateshift.state.formats.spark.recording import Recorder
 from stateshift.state.storage.files import Folder
@@ -93,7 +92,7 @@ def test_a_copy_of_a_spark_checkpoint_is_refused(lossy, tmp_path, starts):
 def test_a_recording_is_refused(lossy, tmp_path):
     checkpoint = SparkCheckpoint.open(place("aggregation"))
     lossy("0.json")
-    recorder = Recorder(Folder.at(tmp_path), describe(checkpoint), checkpoint.log.query_id, 0)
+    recorder = Recorder(Folder.at(tmp_path), checkpoint.describe(), checkpoint.log.query_id, 0)
     (tmp_path / "commits").mkdir()
     (tmp_path / "commits" / "0").touch()
 

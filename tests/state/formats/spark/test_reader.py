@@ -22,7 +22,7 @@ def store_of(checkpoint, said):
     operator = checkpoint.operator(str(said.get("operator", 0)))
     if "timers" in said:
         return next(store for store in operator.stores if store.kind == "timers")
-    return operator.store(said.get("family") or said.get("variable") or said["store"])
+    return operator.state(said.get("family") or said.get("variable") or said["store"])
 
 
 @pytest.mark.parametrize("name", READ)
@@ -144,7 +144,7 @@ def test_an_unknown_operator_or_store_is_refused_by_name():
     with pytest.raises(StateNotFound, match=r"0 \(aggregation\), 1 \(dropDuplicates\)"):
         checkpoint.operator("sums")
     with pytest.raises(StateNotFound, match="default"):
-        checkpoint.operators[0].store("counts")
+        checkpoint.operators[0].state("counts")
 
 
 def test_a_missing_delta_is_named(tmp_path):

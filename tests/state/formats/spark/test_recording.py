@@ -6,7 +6,6 @@ import shutil
 
 import pytest
 
-from stateshift.state.formats.spark.descriptions import describe
 from stateshift.state.formats.spark.reader import SparkCheckpoint
 from stateshift.state.formats.spark.recording import Recorder, find_recording
 from stateshift.state.storage.files import Folder
@@ -20,7 +19,7 @@ def checkpoint(root, tmp_path):
 
 def record(place, first):
     opened = SparkCheckpoint.open(place)
-    Recorder(Folder.at(place), describe(opened), opened.log.query_id, first).record()
+    Recorder(Folder.at(place), opened.describe(), opened.log.query_id, first).record()
 
 
 def commit(place, batch):
