@@ -198,7 +198,7 @@ def _remarks_on_pairs(names: dict[str, list[str]], folder: Folder) -> str:
         named = [parent for parent in names if _names_below(new, parent) is not None]
         if named and not any(_below(new, _names_below(new, one) or []).exists(names[one][0]) for one in named):
             raise FilesElsewhere(
-                f"the two folders are the wrong way round: the savepoint names files in {new}, which are not there",
+                f"the pair of folders is the wrong way round: the savepoint names files in {new}, which are not there",
                 options=(f"--checkpoint-root {shell_word(new)}={shell_word(old)}",),
                 advice="give OLD=NEW: the folder that the savepoint names, and the one where its files are",
                 written=_NOTHING,
