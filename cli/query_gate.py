@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from .commands.history_check import GateOptions
 
 F = TypeVar("F", bound="Callable[..., Any]")
-_OF_CHECK = {"queries", "against", "accept", "allow_migration", "allow_drift", "forbid", "with_json", "redact"}
+_OF_CHECK = {
+    *("queries", "accept", "allow_migration", "forbid", "with_json", "redact"),
+    *("against", "level", "strict", "allow", "allow_drift"),
+}
 _OF_SNAPSHOT = {"queries", "folder", "with_json", "redact"}
 _REFUSED = "{} does not apply with --queries; leave it out"
 _HEADLINES = {
@@ -46,17 +49,25 @@ def check_queries(
 ) -> int:
     """Check all listed queries, print the reports and return the exit status."""
     refuse_options(_REFUSED, others_than=_OF_CHECK)
+    from ..compat.gate.levels import Level
+    from ..compat.gate.losses import Guard
     from ..compat.report_data import to_data
     from ..spark.queries.gate import QueryGate
+    from .render.gate import to_data as gate_data
 
     queries = QueryGate.find(Path.cwd())
     queries.stored()  # what is missing is said before Spark, which takes seconds to start
     earlier = _earlier(gate.against, queries) if gate.against else None
     with planning_session() as spark:
-        found = queries.check(spark, earlier=earlier, accept=accept, policy=policy)
+        level = Level(gate.level.upper()) if gate.level else None
+        guard = Guard(gate.allow, policy, accept)
+        found = queries.check(spark, earlier=earlier, level=level, strict=gate.strict, guard=guard)
     status = _status(found, allow_migration=allow_migration, allow_drift=gate.allow_drift)
     if with_json:
-        data = [{"name": one.name, "drift": one.drift or None} | to_data(one.report) for one in found.checks]
+        data = [
+            {"name": one.name, "drift": one.drift or None, **to_data(one.report), "gate": gate_data(one.gate)}
+            for one in found.checks
+        ]
         print_json({"decision": str(found.decision), "queries": data, "exit_status": int(status)})
         return status
     print_styled(_lines(found))
@@ -102,18 +113,22 @@ def _lines(found: QueryChecks) -> Iterator[Line]:
     """Yield the reports as lines."""
     from ..compat.explain import STYLES, sides_of
     from .render.check import report_lines
+    from .render.gate import state_lines
 
-    concerned = sum(one.report.decision is found.decision for one in found.checks)
+    concerned = sum(one.decision is found.decision for one in found.checks)
     queries = f"{concerned} of {many(len(found.checks), 'query', 'queries')}"
     yield [(str(found.decision), STYLES[found.decision]), (f": {_HEADLINES[found.decision].format(queries)}", "bold")]
     for one in found.checks:
         yield []
-        yield [(f"{one.name}: ", "bold"), (str(one.report.decision), STYLES[one.report.decision])]
+        yield [(f"{one.name}: ", "bold"), (str(one.decision), STYLES[one.decision])]
         has_more = any(True for _ in one.report.all_findings())
         lines = report_lines(one.report) if has_more else iter([[(f"  {sides_of(one.report)}", "dim")]])
         if has_more:
             next(lines)
         yield from lines
+        for state in one.gate.states:
+            if state.overridden or state.expired or any(failure.is_of_gate for failure in state.failures):
+                yield from ([], *state_lines(state))
 
 
 def record_queries(folder: Path, *, with_json: bool) -> int:

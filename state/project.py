@@ -10,6 +10,7 @@ queries = { clicks = "clicks:build" }   # the functions that build streaming que
 [tool.stateshift.levels]
 "sessions" = "BACKWARD"                 # of an operator, by uid
 "orders/open" = "FULL_TRANSITIVE"       # of a state; the key of an operator is "orders/<key>"
+"clicks" = "FULL"                       # of a query; of its operators and states "clicks/aggregation 0/default"
 
 [[tool.stateshift.overrides]]
 state = "orders/open"
@@ -27,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..compat.gate.answers import KEY, KEY_GROUPS
+from ..compat.gate.answers import KEY, KEY_GROUPS, READS, WHOLE
 from ..compat.gate.levels import Level, Levels, Override
 from ..compat.gate.losses import Guard
 from ..compat.rules import rule_book
@@ -102,7 +103,8 @@ class Project:
         Raises:
             DeclarationError: None of the sides has the operator or state, or the rule book does not have the rule.
         """
-        left = {*self.levels.operators, *self.levels.states, *(override.state for override in self.overrides)}
+        named = (*self.levels.operators, *self.levels.states, *(override.state for override in self.overrides))
+        left = {name for name in named if name.partition("/")[0] not in self.queries}
         only_states = {override.state for override in self.overrides}
         known: set[str] = set()
         for side in sides if left else ():
@@ -123,6 +125,21 @@ class Project:
                     f"an override names the rule {override.rule!r}, which does not exist",
                     advice="write it as findings do, such as REC-3",
                 )
+
+    def of_query(self, name: str) -> Project:
+        """Return the settings for one of the queries, whose levels and overrides are named `QUERY/OPERATOR/STATE`."""
+        within = f"{name}/"
+        named = {
+            place.removeprefix(within): level for place, level in self.levels.states.items() if place.startswith(within)
+        }
+        levels = Levels(
+            self.levels.operators.get(name, self.levels.project),
+            {place: level for place, level in named.items() if "/" not in place},
+            {place: level for place, level in named.items() if "/" in place},
+        )
+        overrides = (one for one in self.overrides if one.state.startswith(within))
+        own = tuple(attrs.evolve(one, state=one.state.removeprefix(within)) for one in overrides)
+        return attrs.evolve(self, levels=levels, overrides=own, queries={})
 
     @classmethod
     def _of(cls, folder: Path, settings: dict[str, Any]) -> Project:
@@ -164,6 +181,8 @@ def _state_names(side: JobDescription) -> Iterator[str]:
             yield f"{uid}/{KEY}"
         if operator.declares_key_groups:
             yield f"{uid}/{KEY_GROUPS}"
+        if operator.computation is not None:
+            yield from (f"{uid}/{KEY}", f"{uid}/{WHOLE}", "/".join(READS))
         yield from (f"{uid}/{state.name}" for state in operator.states)
 
 

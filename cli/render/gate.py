@@ -81,7 +81,7 @@ def text_lines(report: GateReport, *, everything: bool = False) -> list[Line]:
         everything: Whether equal reports are printed for each place, instead of once for all.
     """
     lines: list[Line] = [_headline(report), [(f"  {report.candidate} against {_history(report)}", "dim")]]
-    blocks = [(state, list(_state_lines(state))) for state in report.states if state.failures or told(state)]
+    blocks = [(state, list(state_lines(state))) for state in report.states if state.failures or told(state)]
     shown = [(block, "") for block in blocks] if everything else alike(blocks, _shown, lambda one: state_title(one[0]))
     for (_, block), places in shown:
         lines += [[], *block, *([[(f"  {places}", "dim")]] if places else [])]
@@ -119,7 +119,8 @@ def state_title(state: StateGate) -> str:
     return f"{of_operator} of operator {state.operator}" if of_operator else f"{state.operator}/{state.state}"
 
 
-def _state_lines(state: StateGate) -> Iterator[Line]:
+def state_lines(state: StateGate) -> Iterator[Line]:
+    """Yield what the gate says of a state."""
     word, style = ("passes", "yellow") if state.passes else ("refuse", "bold red")
     yield [(f"{state_title(state)}: ", "bold"), (word, style), (f" (level {state.level})", "dim")]
     for failure in state.failures:

@@ -1,4 +1,4 @@
-"""Checks of a revision against a job, in both directions, state by state.
+"""Checks of a revision against a job, or a query of Spark, in both directions, state by state.
 
 Each key and state is checked by itself, so that an override or a level of one does not affect another.
 """
@@ -16,6 +16,7 @@ from ..check import check
 from ..description import StateKind
 from ..memo import Memo
 from ..policy import ACCEPT_ALL
+from ..queries.verdict import judge
 from ..report import Status
 from .losses import is_doubt, removed
 
@@ -27,8 +28,10 @@ if TYPE_CHECKING:
     from ..report import CheckReport, OperatorReport, StateReport
     from .losses import Guard
 
-KEY, KEY_GROUPS = "<key>", "<max parallelism>"
-"""The name of an operator's key in places where states are named."""
+KEY, KEY_GROUPS, WHOLE = "<key>", "<max parallelism>", "<operator>"
+"""The names of what is of an operator, in places where states are named."""
+READS = "query", "<reads>"
+"""The place of what a query of Spark reads."""
 
 Findings = tuple["Finding", ...]
 
@@ -81,9 +84,14 @@ def answers(
     Raises:
         NothingInCommon: The sides share no operator, and there is no guard, which would report all states as removed.
     """
+    policy, accept = (ACCEPT_ALL, ()) if guard is None else (guard.policy, guard.accept)
+    if revision.computations or candidate.computations:
+        old, new = (candidate, revision) if is_back else (revision, candidate)
+        yield from _of_query(judge(old, new, known=old, accept=accept, policy=policy))
+        return
     old, new = (candidate, revision.as_probe()) if is_back else (revision, candidate)
     try:
-        report = check(old, new, policy=guard.policy if guard else ACCEPT_ALL, known=known)
+        report = check(old, new, policy=policy, known=known)
         yield from _of_report(report, guard, known or Memo())
     except NothingInCommon:
         if guard is None:
@@ -113,6 +121,19 @@ def _of_report(report: CheckReport, guard: Guard | None, known: Memo[tuple[Any, 
                 if guard is not None and state.was is not None and state.was.value.knows_nulls:
                     _, findings = known.once((id(findings),), partial(_sure, findings))
                 yield operator.title, state.name, decision, findings
+
+
+def _of_query(report: CheckReport) -> Iterator[Answer]:
+    """Yield the answers about what a query reads, and about each operator, its key and its states."""
+    if report.reads is not None:
+        yield *READS, report.reads.decision, report.reads.result.findings
+    for operator in report.operators:
+        for place, role in ((KEY, operator.key), (WHOLE, operator.whole)):
+            if role is not None:
+                yield operator.uid, place, role.decision, role.result.findings
+        for state in operator.states:
+            if state.status is Status.MATCHED or state.result.findings:
+                yield operator.uid, state.name, state.decision, state.result.findings
 
 
 def _sure(findings: Findings) -> tuple[Findings, Findings]:

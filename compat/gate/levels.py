@@ -174,6 +174,11 @@ class Failure:
     strict: bool = False
     loses: bool = False
 
+    @property
+    def is_of_gate(self) -> bool:
+        """Whether a check of the state alone would not refuse it."""
+        return self.strict or self.loses or self.direction is Direction.FORWARD
+
 
 @attrs.frozen
 class StateGate:

@@ -62,10 +62,12 @@ class Guard:
     Attributes:
         allow: Names of losses; `DeclarationError` is raised for other names.
         policy: Flags that refuse a finding even if its loss is allowed.
+        accept: Of a query of Spark: the rules whose findings are accepted.
     """
 
     allow: tuple[str, ...] = attrs.field(default=(), converter=_names)
     policy: Policy = ACCEPT_ALL
+    accept: tuple[str, ...] = ()
 
     def allowing(self, place: str, finding: Finding, *, is_back: bool = False) -> tuple[str, ...]:
         """Return the names that allow the losses of a finding; empty if one of the losses is not allowed.

@@ -10,6 +10,7 @@ There is no checkpoint: a change is found before it meets one. Spark plans all q
 
 from __future__ import annotations
 
+import datetime as dt
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -17,8 +18,9 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...compat.explain import obstacles
+from ...compat.gate import levels
+from ...compat.gate.losses import Guard
 from ...compat.gate.recorded_queries import FOLDER, SUFFIX, read_query, same
-from ...compat.policy import ACCEPT_ALL, Policy
 from ...compat.queries.verdict import judge
 from ...compat.report import worst_decision
 from ...serializers.compatibility import Decision
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ...compat.description import JobDescription
+    from ...compat.gate.levels import GateReport, Level
     from ...compat.report import CheckReport
 
 _ZONE = "spark.sql.session.timeZone"
@@ -50,12 +53,22 @@ class QueryCheck:
     Attributes:
         name: Its name in the settings.
         report: The verdict on its operators.
+        gate: The same against the levels, overrides and allowed losses of the project.
         drift: How it differs from its description in the repository; "": it does not.
     """
 
     name: str
     report: CheckReport
+    gate: GateReport
     drift: str = ""
+
+    @property
+    def decision(self) -> Decision:
+        """Whether it is refused by the gate; else whether its state must be migrated."""
+        if not self.gate.passes:
+            return Decision.REFUSE
+        is_migrated = any(one.is_migrated and one.level is not levels.Level.NONE for one in self.gate.states)
+        return Decision.MIGRATE if is_migrated else Decision.START
 
 
 @attrs.frozen
@@ -76,7 +89,7 @@ class QueryChecks:
     @property
     def decision(self) -> Decision:
         """The worst decision of all."""
-        return worst_decision(one.report.decision for one in self.checks)
+        return worst_decision(one.decision for one in self.checks)
 
     def assert_start(self) -> None:
         """Assert that each query can go on from the state of the query that its description says.
@@ -86,9 +99,9 @@ class QueryChecks:
         """
         __tracebackhide__ = True
         found = [
-            f"{one.name}: {one.report.decision}: " + ("; ".join(obstacles(one.report)) or one.drift)
+            f"{one.name}: {one.decision}: " + ("; ".join(obstacles(one.report)) or one.drift)
             for one in self.checks
-            if one.report.decision is not Decision.START or one.drift
+            if one.decision is not Decision.START or one.drift
         ]
         if found:
             found.append(f"if that is meant, and the state is taken care of: {_RECORD}, and commit the file")
@@ -100,14 +113,22 @@ class QueryGate:
     """The queries that a project lists, and the folder of what is recorded of it.
 
     Attributes:
-        folder: The folder of its `pyproject.toml`.
-        places: The functions that build the queries, as `module:function`, by the name of the query.
+        project: Its settings.
         history: The folder of what is recorded; descriptions of queries are in its folder `queries`.
     """
 
-    folder: Path
-    places: Mapping[str, str]
+    project: Project
     history: Path
+
+    @property
+    def folder(self) -> Path:
+        """The folder of its `pyproject.toml`."""
+        return self.project.folder
+
+    @property
+    def places(self) -> Mapping[str, str]:
+        """The functions that build the queries, as `module:function`, by the name of the query."""
+        return self.project.queries
 
     @classmethod
     def find(cls, start: Path) -> QueryGate:
@@ -123,7 +144,7 @@ class QueryGate:
                 advice='list the functions that build them: queries = { clicks = "clicks:build_query" }',
                 file=str(project.folder / FILE),
             )
-        return cls(project.folder, project.queries, project.history)
+        return cls(project, project.history)
 
     def file(self, name: str) -> Path:
         """Return the file with the description of a query."""
@@ -187,8 +208,9 @@ class QueryGate:
         spark: SparkSession,
         *,
         earlier: Mapping[str, JobDescription] | None = None,
-        accept: tuple[str, ...] = (),
-        policy: Policy = ACCEPT_ALL,
+        level: Level | None = None,
+        strict: bool = False,
+        guard: Guard | None = None,
     ) -> QueryChecks:
         """Compare all listed queries with their descriptions.
 
@@ -196,22 +218,35 @@ class QueryGate:
             spark: The session that plans them.
             earlier: Other descriptions to compare with, such as those of a branch; those in the repository stand in
                 for what is not there.
-            accept: Rules whose findings are accepted.
-            policy: Flags that are refused.
+            level: The level in place of the project's own.
+            strict: Whether a required migration is refused.
+            guard: Losses that are allowed besides the project's; rules that are accepted, flags that are refused.
 
         Raises:
             DeclarationError, CorruptFile: As `stored`.
             JobNotFound, StateShiftError: As `describe`.
         """
-        kept = self.stored()
-        checks = []
+        kept, checks = self.stored(), []
+        guard = guard or Guard()
+        guard = attrs.evolve(guard, allow=(*self.project.allow, *guard.allow))
         for name, described in kept.items():
             old = (earlier or {}).get(name, described)
             new = self.describe(name, spark, old.settings)
             command = f"stateshift migrate spark:OLD spark:NEW --query {shell_word(self.places[name])}"
-            report = judge(old, new, known=old, accept=accept, policy=policy, command=command)
+            report = judge(old, new, known=old, accept=guard.accept, policy=guard.policy, command=command)
+            project = self.project.of_query(name)
+            project.require_known((new, old))
+            gate = levels.judge(
+                [levels.Revision(old.origin, old)],
+                new,
+                levels.Levels(level) if level else project.levels,
+                today=dt.datetime.now(tz=dt.UTC).date(),
+                overrides=project.overrides,
+                strict=strict,
+                guard=guard,
+            )
             drift = "" if same(new, described) else f"differs from {described.origin}"
-            checks.append(QueryCheck(name, report, drift))
+            checks.append(QueryCheck(name, report, gate, drift))
         return QueryChecks(tuple(checks))
 
 
