@@ -60,10 +60,12 @@ def test_a_query_is_described_once_and_checked_against_that(run, write):
     write(clicks='F.sum("w")')
     changed = run("check", "--queries")
     accepted = run("check", "--queries", "--accept", "SPK-10")
+    strict = run("check", "--queries", "--strict")
     write(seen="rows(spark).drop('w').dropDuplicates(['k'])")
     alike = run("check", "--queries")
 
-    assert (missing.status, unchanged.status, changed.status, accepted.status) == (2, 0, 4, 5)
+    assert (missing.status, unchanged.status, changed.status, accepted.status, strict.status) == (2, 0, 4, 5, 1)
+    assert "clicks.json needs a migration, which --strict does not allow" in strict.stdout
     assert "stateshift snapshot --queries" in missing.stderr
     files = ["state_history/queries/clicks.json", "state_history/queries/seen.json"]
     assert first.stdout.splitlines() == [f"written: {file}" for file in files]

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from stateshift.compat.gate.losses import Guard
 from stateshift.compat.gate.recorded_queries import query_text
 from stateshift.serializers.compatibility import Decision
 from stateshift.serializers.errors import CorruptFile, DeclarationError, JobNotFound
@@ -72,6 +73,8 @@ def test_an_unchanged_query_starts_and_another_column_is_found(recorded, project
     (renamed,) = project(alias="other").check(stateshift_spark).checks
     (changed,) = project(column="w").check(stateshift_spark).checks
 
+    assert changed.gate.passes
+    assert (changed.decision, same.decision) == (Decision.MIGRATE, Decision.START)
     assert (same.name, same.report.decision, same.drift) == ("clicks", Decision.START, "")
     assert (renamed.report.decision, renamed.drift) == (Decision.START, "")
     assert [(one.rule, one.old, one.new) for one in changed.report.all_findings()] == [("SPK-10", "sum(n)", "sum(w)")]
@@ -83,7 +86,7 @@ def test_an_unchanged_query_starts_and_another_column_is_found(recorded, project
 def test_rules_may_be_accepted_and_the_query_then_differs_from_its_description(recorded, project, stateshift_spark):
     recorded()
 
-    (changed,) = project(column="w").check(stateshift_spark, accept=("SPK-10",)).checks
+    (changed,) = project(column="w").check(stateshift_spark, guard=Guard(accept=("SPK-10",))).checks
 
     assert (changed.report.decision, bool(changed.drift)) == (Decision.START, True)
 
