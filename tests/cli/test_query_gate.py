@@ -101,8 +101,11 @@ def test_json_has_the_documented_keys(run, write, root):
 
     written = run("snapshot", "--queries", "--json").data
     write(clicks='F.max("n")')
-    data = run("check", "--queries", "--json").data
+    refused = run("check", "--queries", "--json").data
+    data = run("check", "--queries", "--json", "--allow", "drops:$.value.sum").data
 
+    assert (refused["decision"], refused["exit_status"]) == ("refuse", 1)
+    assert [one["gate"]["passes"] for one in refused["queries"]] == [False, True]
     assert (data["decision"], data["exit_status"]) == ("migrate", 4)
     assert [(one["name"], one["decision"]) for one in data["queries"]] == [("clicks", "migrate"), ("seen", "start")]
     for command, one in (("check", data), ("snapshot", written)):
