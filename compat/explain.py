@@ -379,21 +379,11 @@ def _operator_notes(operator: OperatorReport, target: Target) -> Iterator[Words]
     if operator.max_parallelism and operator.key is None:
         number = f"max parallelism becomes {operator.max_parallelism:,}; it has no keyed state to redistribute"
         yield Words(2, ((number, ""),))
-    if (
-        operator.status is Status.MATCHED
-        and operator.flink_restorable_before
-        and operator.flink_restorable_after is False
-    ):
-        yield Words(
-            2,
-            (
-                (
-                    "Flink can restore this operator now, but not afterwards: it has types that Flink does not know",
-                    "yellow",
-                ),
-            ),
-        )
-    elif target.is_flink and operator.flink_restorable_before is False and operator.flink_restorable_after is False:
+    before, is_lost = operator.flink_restorable_before, operator.flink_restorable_after is False
+    if operator.status is Status.MATCHED and before and is_lost:
+        note = "Flink can restore this operator now, but not afterwards: it has types that Flink does not know"
+        yield Words(2, ((note, "yellow"),))
+    elif target.is_flink and before is False and is_lost:
         note = "Flink can restore this operator neither now nor afterwards: give each record its java_class"
         yield Words(2, ((note, "yellow"),))
 
@@ -472,9 +462,8 @@ def _back_summary(backs: WaysBack, code: JobDescription | None) -> Iterator[Word
         line = f"of {many(counts.total(), 'state')}, the old job can use {told}"
     yield Words(0, (("way back: ", "bold"), (line, "")))
     if flagged or any(back.decision is not Decision.START and back.findings for back in backs.states.values()):
-        yield Words(
-            2, ((_WITHOUT_CODE if code is None else f"to {code.origin}, according to all that it declares", "dim"),)
-        )
+        known = _WITHOUT_CODE if code is None else f"to {code.origin}, according to all that it declares"
+        yield Words(2, ((known, "dim"),))
 
 
 def text_lines(report: CheckReport, *, everything: bool = False, python: bool = False) -> list[str]:
