@@ -80,7 +80,7 @@ class OperatorPlanner:
     def run(self) -> OperatorCopy:
         """Return the decision; raises `UnsupportedFormat` if entries cannot be read."""
         if self.files is None or self.pair.was.kind not in OF_VARIABLES:
-            rows = tuple(self._rows(store, self.now.store(store.name)) for store in self.was.stores)
+            rows = tuple(self._rows(store, self.now.state(store.name)) for store in self.was.stores)
             return OperatorCopy(self.was, self.now, rows, self.changes, self.files)
         for store in (*self.was.stores, *self.now.stores):
             if store.unsupported:
