@@ -35,13 +35,18 @@ from ..views import DataInputView, DataOutputView, decode_modified_utf8, encode_
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_HEAD = b"\xac\xed\x00\x05"
+JAVA_STREAM = b"\xac\xed\x00\x05"
+"""How each stream begins."""
 _NULL, _REFERENCE, _CLASS, _OBJECT, _STRING, _ARRAY, _CLASS_OBJECT, _BLOCK, _END = range(0x70, 0x79)
 _LONG_BLOCK, _LONG_STRING, _ENUM = 0x7A, 0x7C, 0x7E
 _FIRST_HANDLE = 0x7E0000
 _WRITES_DATA, _SERIALIZABLE, _EXTERNALIZABLE = 1, 2, 4
 _NUMBERS = {code: struct.Struct(">" + form) for code, form in zip("BCDFIJSZ", "bHdfiqh?", strict=True)}
 _MOST_UTF = 0xFFFF
+
+
+class UnreadJavaObject(CorruptSavepoint):
+    """An object in Java serialization holds what is not read here: what only Java could read, or what is damaged."""
 
 
 @attrs.frozen
@@ -152,7 +157,7 @@ def read_java_object(source: DataInputView) -> Any:
         CorruptSavepoint: The bytes are none, or hold what only Java could read.
     """
     start = source.position
-    if source.read_fully(len(_HEAD)) != _HEAD:
+    if source.read_fully(len(JAVA_STREAM)) != JAVA_STREAM:
         raise CorruptSavepoint("an object in Java serialization does not begin as one", offset=start)
     return _Reader(source).content()
 
@@ -178,7 +183,7 @@ class _Reader:
         return value
 
     def _refuse(self, why: str) -> NoReturn:
-        raise CorruptSavepoint(f"an object in Java serialization {why}", offset=self.source.position)
+        raise UnreadJavaObject(f"an object in Java serialization {why}", offset=self.source.position)
 
     def _kept(self, value: Any) -> Any:
         self.handles.append(value)
@@ -293,7 +298,7 @@ _READERS: dict[int, Callable[[_Reader], Any]] = {
 
 def write_java_object(value: Any, target: DataOutputView) -> None:
     """Write one stream of one object, as Java does: what occurs again is a reference."""
-    target.write(_HEAD)
+    target.write(JAVA_STREAM)
     _Writer(target).content(value)
 
 

@@ -13,7 +13,7 @@ import native_snapshots
 import pytest
 
 from stateshift import DataOutputView, Savepoint
-from stateshift.state.formats.flink.handles import write_keyed_handle
+from stateshift.state.formats.flink.handles import KEYED_HANDLE
 from stateshift.state.formats.flink.metadata import METADATA, read_metadata, write_metadata
 
 CLAIMED = "rocksdb-incremental-tuple-claimed"
@@ -293,7 +293,7 @@ def test_a_checkpoint_of_the_changelog_backend_is_refused_with_the_way_out(run, 
     copy = native_snapshots.copied("rocksdb-native-long-p2-m200", tmp_path / "copy")
     data = (copy / "_metadata").read_bytes()
     target = DataOutputView()
-    write_keyed_handle(native_snapshots.keyed_handles(copy)[0], target)
+    KEYED_HANDLE.write(target, native_snapshots.keyed_handles(copy)[0])
     handle = target.getvalue()
     assert 1 == data.count(handle)
     changelog = bytes([14]) + struct.pack(">iiqi", 0, 100, 1000, 1) + handle + struct.pack(">iqqH", 0, 1, 2, 2) + b"id"

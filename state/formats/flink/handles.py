@@ -19,15 +19,32 @@ from __future__ import annotations
 
 import enum
 import struct
+from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
+from ....serializers.byte_forms import (
+    BOOLEAN,
+    INT,
+    LONG,
+    UTF,
+    ByteForm,
+    checked,
+    made,
+    many,
+    mapped,
+    member,
+    several,
+    sized,
+)
 from ....serializers.errors import CorruptSavepoint, UnsupportedFormat, located
 from ...storage.stores import bare
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from ....serializers.views import DataInputView, DataOutputView
 
 NULL, INLINE, ABSOLUTE_FILE, RELATIVE_FILE, SEGMENT, EMPTY = 0, 1, 2, 6, 15, 16
@@ -38,9 +55,6 @@ OPERATOR, OPERATOR_MERGED = 4, 17
 
 CANONICAL_ADVICE = "take a savepoint in the canonical format (the default of `flink savepoint`) and use that"
 _CHANGELOG = "a checkpoint of the changelog state backend, whose latest changes are in a log beside the state"
-_OTHER_KEYED = dict.fromkeys((8, 9, 10, 13, 14), _CHANGELOG)
-_OTHER_STREAM = {3: "a key-group handle used as a stream"}
-_LEAST_FILE_BYTES = 3
 
 
 @attrs.frozen
@@ -335,240 +349,159 @@ class OperatorStateHandle(_OfState):
     merged: MergedFolders | None = attrs.field(default=None, repr=False)
 
 
-def read_stream_handle(source: DataInputView) -> StreamHandle | None:
-    """Read a stream handle, or None for the null one."""
-    start = source.position
-    tag = source.read_unsigned_byte()
-    if tag == NULL:
-        return None
-    if tag == INLINE:
-        name = source.read_utf()
-        return InlineHandle(name, source.read_fully(source.read_size("bytes of inline state")))
-    if tag == RELATIVE_FILE:
-        path = source.read_utf()
-        return RelativeFileHandle(path, _read_file_size(source))
-    if tag == ABSOLUTE_FILE:
-        size = _read_file_size(source)
-        return AbsoluteFileHandle(source.read_utf(), size)
-    if tag == SEGMENT:
-        return _read_segment(source)
-    if tag == EMPTY:
-        return EmptyHandle()
-    raise _unknown(tag, _OTHER_STREAM, "stream handle", start)
-
-
-def write_stream_handle(handle: StreamHandle | None, target: DataOutputView) -> None:
-    """Write a stream handle."""
-    match handle:
-        case None:
-            target.write_byte(NULL)
-        case InlineHandle():
-            target.write_byte(INLINE)
-            target.write_utf(handle.name)
-            target.write_int(len(handle.data))
-            target.write(handle.data)
-        case RelativeFileHandle():
-            target.write_byte(RELATIVE_FILE)
-            target.write_utf(handle.path)
-            target.write_long(handle.size)
-        case AbsoluteFileHandle():
-            target.write_byte(ABSOLUTE_FILE)
-            target.write_long(handle.size)
-            target.write_utf(handle.uri)
-        case SegmentHandle():
-            target.write_byte(SEGMENT)
-            target.write_long(handle.start)
-            target.write_long(handle.size)
-            target.write_int(handle.scope)
-            target.write_utf(handle.uri)
-            target.write_utf(handle.segment_id)
-        case EmptyHandle():
-            target.write_byte(EMPTY)
-        case _:
-            assert_never(handle)
-
-
-def _read_segment(source: DataInputView) -> SegmentHandle:
-    at = source.position
-    start = source.read_long()
-    if start < 0:
-        raise CorruptSavepoint(f"{start} is not a position in a file", offset=at)
-    size, scope = _read_file_size(source), source.read_int()
-    return SegmentHandle(source.read_utf(), start, size, scope, source.read_utf())
-
-
-def read_keyed_handle(source: DataInputView, *, is_raw: bool = False) -> KeyedHandle | None:
-    """Read a keyed handle, or None where there is no keyed state.
+def _handles(
+    what: str, forms: Mapping[int, ByteForm[Any]], tag_of: Callable[[Any], int], others: Mapping[int, str]
+) -> ByteForm[Any]:
+    """Return the form of handles of one sort, whose tag chooses what follows; None is the tag `NULL` alone.
 
     Args:
-        source: The bytes of `_metadata`, at the handle.
-        is_raw: Whether the operator wrote the stream itself: it may leave key groups out, whose offset is `NO_OFFSET`.
-
-    Raises:
-        UnsupportedFormat: The handle is of another kind of snapshot; the message says which.
-        CorruptSavepoint: The handle is damaged.
+        what: The sort, for errors.
+        forms: What follows each tag.
+        tag_of: Returns the tag of a handle.
+        others: The tags of other kinds of snapshot, with what those are: they are refused by name.
     """
-    start = source.position
-    tag = source.read_unsigned_byte()
-    if tag == NULL:
+
+    def read(source: DataInputView) -> Any:
+        start = source.position
+        tag = source.read_unsigned_byte()
+        if tag in forms:
+            return forms[tag].read(source)
+        if tag in others:
+            raise UnsupportedFormat(
+                f"the {what} is of {others[tag]}; this release does not read those",
+                advice=CANONICAL_ADVICE,
+                offset=start,
+            )
+        if tag != NULL:
+            raise CorruptSavepoint(f"{tag} is no kind of {what}", offset=start)
         return None
-    if tag in {DATABASE, DATABASE_OLD}:
-        return _read_database_handle(source, tag)
-    if tag not in {CANONICAL, NATIVE, NATIVE_OLD}:
-        raise _unknown(tag, _OTHER_KEYED, "keyed state handle", start)
-    first = _read_first_key_group(source)
-    offsets = _read_offsets(source, "key groups", least=NO_OFFSET if is_raw else 0)
-    stream = _required(read_stream_handle(source), start)
-    return KeyGroupsHandle(tag, first, offsets, stream, source.read_utf() if tag == NATIVE else "")
+
+    def write(target: DataOutputView, handle: Any) -> None:
+        tag = NULL if handle is None else tag_of(handle)
+        target.write_byte(tag)
+        if handle is not None:
+            forms[tag].write(target, handle)
+
+    return ByteForm(read, write)
 
 
-def _read_first_key_group(source: DataInputView) -> int:
-    first = source.read_int()
-    if first < 0:
-        raise CorruptSavepoint(f"the first key group is {first}", offset=source.position - 4)
-    return first
+def _natural(form: ByteForm[int], problem: str) -> ByteForm[int]:
+    return checked(form, lambda number: number >= 0, problem)
 
 
-def _read_database_handle(source: DataInputView, tag: int) -> DatabaseHandle:
-    start = source.position - 1
-    checkpoint_id, backend_id, first = source.read_long(), source.read_utf(), _read_first_key_group(source)
-    count = source.read_int()
-    if count < 0:
-        raise CorruptSavepoint(f"the number of key groups is {count}", offset=source.position - 4)
-    checkpointed_bytes = _read_file_size(source) if tag == DATABASE else 0
-    stream = _required(read_stream_handle(source), start)
-    shared, private = _read_database_files(source), _read_database_files(source)
-    names = [file.name for file in (*shared, *private)]
-    if len(set(names)) < len(names):
-        raise CorruptSavepoint("two files of a database have the same name", offset=start)
-    handle_id = source.read_utf() if tag == DATABASE else ""
-    key_groups = range(first, first + count)
-    return DatabaseHandle(
-        tag, checkpoint_id, backend_id, key_groups, stream, shared, private, checkpointed_bytes, handle_id
+_SIZE = _natural(LONG, "{} is not the size of a file")
+_STREAM_TAGS = {
+    InlineHandle: INLINE,
+    RelativeFileHandle: RELATIVE_FILE,
+    AbsoluteFileHandle: ABSOLUTE_FILE,
+    SegmentHandle: SEGMENT,
+    EmptyHandle: EMPTY,
+}
+STREAM_HANDLE: ByteForm[StreamHandle | None] = _handles(
+    "stream handle",
+    {
+        INLINE: made(InlineHandle, {"name": UTF, "data": sized("inline state")}),
+        RELATIVE_FILE: made(RelativeFileHandle, {"path": UTF, "size": _SIZE}),
+        ABSOLUTE_FILE: made(AbsoluteFileHandle, {"size": _SIZE, "uri": UTF}),
+        SEGMENT: made(
+            SegmentHandle,
+            {
+                "start": _natural(LONG, "{} is not a position in a file"),
+                "size": _SIZE,
+                "scope": INT,
+                "uri": UTF,
+                "segment_id": UTF,
+            },
+        ),
+        EMPTY: ByteForm(lambda _: EmptyHandle(), lambda _, __: None, 0),
+    },
+    lambda handle: _STREAM_TAGS[type(handle)],
+    {3: "a key-group handle used as a stream"},
+)
+_STREAM = checked(STREAM_HANDLE, lambda stream: stream is not None, "a handle of state points at no stream")
+
+
+def _offsets(what: str, least: int = 0) -> ByteForm[tuple[int, ...]]:
+    """Return the form of positions in a stream: their number, and each as an i64, the least of which is given."""
+
+    def read(source: DataInputView) -> tuple[int, ...]:
+        count = source.read_size(what, least_bytes_each=8)
+        start = source.position
+        offsets = struct.unpack(f">{count}q", source.read_fully(8 * count))
+        if count and min(offsets) < least:
+            index = next(index for index, offset in enumerate(offsets) if offset < least)
+            raise CorruptSavepoint(f"{offsets[index]} is not a position in a stream", offset=start + 8 * index)
+        return offsets
+
+    def write(target: DataOutputView, offsets: tuple[int, ...]) -> None:
+        target.write(struct.pack(f">i{len(offsets)}q", len(offsets), *offsets))
+
+    return ByteForm(read, write, 4)
+
+
+_FIRST_KEY_GROUP = _natural(INT, "the first key group is {}")
+_KEY_GROUPS = mapped(
+    several(_FIRST_KEY_GROUP, _natural(INT, "the number of key groups is {}")),
+    lambda pair: range(pair[0], sum(pair)),
+    lambda key_groups: (key_groups.start, len(key_groups)),
+)
+_FILES = many(made(DatabaseFile, {"name": UTF, "stream": _STREAM}), "files of a database")
+
+
+def _keyed_handles(least: int) -> ByteForm[KeyedHandle | None]:
+    """Return the form of keyed handles; `least` is the least offset of a key group."""
+    groups: dict[str, ByteForm[Any]] = {
+        "first_key_group": _FIRST_KEY_GROUP,
+        "offsets": _offsets("key groups", least),
+        "stream": _STREAM,
+    }
+    written: dict[str, ByteForm[Any]] = {"checkpoint_id": LONG, "backend_id": UTF, "key_groups": _KEY_GROUPS}
+    files: dict[str, ByteForm[Any]] = {"stream": _STREAM, "shared": _FILES, "private": _FILES}
+    forms: dict[int, ByteForm[Any]] = {
+        CANONICAL: made(partial(KeyGroupsHandle, CANONICAL), groups),
+        NATIVE_OLD: made(partial(KeyGroupsHandle, NATIVE_OLD), groups),
+        NATIVE: made(partial(KeyGroupsHandle, NATIVE), {**groups, "handle_id": UTF}),
+        DATABASE_OLD: _apart(made(partial(DatabaseHandle, DATABASE_OLD), {**written, **files})),
+        DATABASE: _apart(
+            made(partial(DatabaseHandle, DATABASE), {**written, "checkpointed_bytes": _SIZE, **files, "handle_id": UTF})
+        ),
+    }
+    return _handles(
+        "keyed state handle", forms, lambda handle: handle.tag, dict.fromkeys((8, 9, 10, 13, 14), _CHANGELOG)
     )
 
 
-def _read_database_files(source: DataInputView) -> tuple[DatabaseFile, ...]:
-    files = []
-    for _ in range(source.read_size("files of a database", least_bytes_each=_LEAST_FILE_BYTES)):
-        start = source.position
-        files.append(DatabaseFile(source.read_utf(), _required(read_stream_handle(source), start)))
-    return tuple(files)
+def _apart(form: ByteForm[DatabaseHandle]) -> ByteForm[DatabaseHandle]:
+    def has_names(handle: DatabaseHandle) -> bool:
+        return len({file.name for file in handle.files}) == len(handle.files)
+
+    return checked(form, has_names, "two files of a database have the same name")
 
 
-def write_keyed_handle(handle: KeyedHandle | None, target: DataOutputView) -> None:
-    """Write a keyed handle."""
-    if handle is None:
-        target.write_byte(NULL)
-        return
-    if isinstance(handle, DatabaseHandle):
-        _write_database_handle(handle, target)
-        return
-    target.write_byte(handle.tag)
-    target.write_int(handle.first_key_group)
-    _write_offsets(handle.offsets, target)
-    write_stream_handle(handle.stream, target)
-    if handle.tag == NATIVE:
-        target.write_utf(handle.handle_id)
+KEYED_HANDLE = _keyed_handles(0)
+RAW_KEYED_HANDLE = _keyed_handles(NO_OFFSET)
+"""Of keyed state that an operator wrote itself: it may leave key groups out, whose offset is `NO_OFFSET`."""
 
-
-def _write_database_handle(handle: DatabaseHandle, target: DataOutputView) -> None:
-    target.write_byte(handle.tag)
-    target.write_long(handle.checkpoint_id)
-    target.write_utf(handle.backend_id)
-    target.write_int(handle.key_groups.start)
-    target.write_int(len(handle.key_groups))
-    if handle.tag == DATABASE:
-        target.write_long(handle.checkpointed_bytes)
-    write_stream_handle(handle.stream, target)
-    for files in (handle.shared, handle.private):
-        target.write_int(len(files))
-        for file in files:
-            target.write_utf(file.name)
-            write_stream_handle(file.stream, target)
-    if handle.tag == DATABASE:
-        target.write_utf(handle.handle_id)
-
-
-def read_operator_handle(source: DataInputView) -> OperatorStateHandle | None:
-    """Read an operator state handle, or None for the null one; raises as `read_keyed_handle`."""
-    start = source.position
-    tag = source.read_unsigned_byte()
-    if tag == NULL:
-        return None
-    if tag not in {OPERATOR, OPERATOR_MERGED}:
-        raise _unknown(tag, {}, "operator state handle", start)
-    count = source.read_size("operator states", least_bytes_each=7)
-    states = tuple(_read_operator_state(source) for _ in range(count))
-    if len({state.name for state in states}) < count:
-        raise CorruptSavepoint("two operator states have the same name", offset=start)
-    merged = None
-    if tag == OPERATOR_MERGED:
-        merged = MergedFolders(source.read_utf(), source.read_utf(), source.read_boolean())
-    return OperatorStateHandle(states, _required(read_stream_handle(source), start), merged)
-
-
-def write_operator_handle(handle: OperatorStateHandle | None, target: DataOutputView) -> None:
-    """Write an operator state handle."""
-    if handle is None:
-        target.write_byte(NULL)
-        return
-    target.write_byte(OPERATOR if handle.merged is None else OPERATOR_MERGED)
-    target.write_int(len(handle.states))
-    for state in handle.states:
-        target.write_utf(state.name)
-        target.write_byte(state.mode)
-        _write_offsets(state.offsets, target)
-    if handle.merged is not None:
-        target.write_utf(handle.merged.task_owned)
-        target.write_utf(handle.merged.shared)
-        target.write_boolean(handle.merged.empty)
-    write_stream_handle(handle.stream, target)
-
-
-def _read_operator_state(source: DataInputView) -> OperatorStateOffsets:
-    name = source.read_utf()
-    with located(state=name):
-        mode = source.read_unsigned_byte()
-        if mode > DistributionMode.BROADCAST:
-            raise CorruptSavepoint(f"{mode} is not a distribution mode", offset=source.position - 1)
-        return OperatorStateOffsets(name, DistributionMode(mode), _read_offsets(source, "elements"))
-
-
-def _read_offsets(source: DataInputView, what: str, *, least: int = 0) -> tuple[int, ...]:
-    count = source.read_size(what, least_bytes_each=8)
-    start = source.position
-    offsets = struct.unpack(f">{count}q", source.read_fully(8 * count))
-    if count and min(offsets) < least:
-        index = next(index for index, offset in enumerate(offsets) if offset < least)
-        raise CorruptSavepoint(f"{offsets[index]} is not a position in a stream", offset=start + 8 * index)
-    return offsets
-
-
-def _write_offsets(offsets: tuple[int, ...], target: DataOutputView) -> None:
-    target.write_int(len(offsets))
-    for offset in offsets:
-        target.write_long(offset)
-
-
-def _read_file_size(source: DataInputView) -> int:
-    size = source.read_long()
-    if size < 0:
-        raise CorruptSavepoint(f"{size} is not the size of a file", offset=source.position - 8)
-    return size
-
-
-def _required(stream: StreamHandle | None, start: int) -> StreamHandle:
-    if stream is None:
-        raise CorruptSavepoint("a handle of state points at no stream", offset=start)
-    return stream
-
-
-def _unknown(tag: int, known: dict[int, str], what: str, start: int) -> CorruptSavepoint | UnsupportedFormat:
-    if tag in known:
-        return UnsupportedFormat(
-            f"the {what} is of {known[tag]}; this release does not read those",
-            advice=CANONICAL_ADVICE,
-            offset=start,
-        )
-    return CorruptSavepoint(f"{tag} is no kind of {what}", offset=start)
+_STATES = many(
+    made(
+        OperatorStateOffsets,
+        {
+            "name": UTF,
+            "mode": member(DistributionMode, "{} is not a distribution mode"),
+            "offsets": _offsets("elements"),
+        },
+        within=lambda name: located(state=name),
+    ),
+    "operator states",
+    apart="name",
+)
+_MERGED = made(MergedFolders, {"task_owned": UTF, "shared": UTF, "empty": BOOLEAN})
+OPERATOR_HANDLE: ByteForm[OperatorStateHandle | None] = _handles(
+    "operator state handle",
+    {
+        OPERATOR: made(OperatorStateHandle, {"states": _STATES, "stream": _STREAM}),
+        OPERATOR_MERGED: made(OperatorStateHandle, {"states": _STATES, "merged": _MERGED, "stream": _STREAM}),
+    },
+    lambda handle: OPERATOR if handle.merged is None else OPERATOR_MERGED,
+    {},
+)

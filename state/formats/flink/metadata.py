@@ -20,29 +20,29 @@ Source: format notes, section 3.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ....serializers.errors import CorruptSavepoint, StateShiftError, UnsupportedFormat, located
+from ....serializers.byte_forms import INT, LONG, UTF, ByteForm, checked, made, many, marked, optional, sized
+from ....serializers.errors import CorruptSavepoint, UnsupportedFormat, located
 from ....serializers.views import DataInputView, DataOutputView
 from .handles import (
     CANONICAL_ADVICE,
+    KEYED_HANDLE,
+    OPERATOR_HANDLE,
+    RAW_KEYED_HANDLE,
+    STREAM_HANDLE,
     EmptyHandle,
     KeyedHandle,
     OperatorStateHandle,
     StreamHandle,
-    read_keyed_handle,
-    read_operator_handle,
-    read_stream_handle,
-    write_keyed_handle,
-    write_operator_handle,
-    write_stream_handle,
 )
 from .properties import CANONICAL_PROPERTIES, check_properties
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from ....compat.targets import Target
 
@@ -53,8 +53,6 @@ MAX_PARALLELISM = 1 << 15
 _WITH_PROPERTIES, _WITH_NAMES = 4, 5
 _FIRST_OF_FLINK_2, _VERSIONS = 5, {"1": 4, "2": 6}  # format notes 3.7
 _FINISHED = -1
-_LEAST_OPERATOR_BYTES = 29
-_LEAST_SUBTASK_BYTES = 4
 
 
 @attrs.frozen
@@ -184,20 +182,7 @@ def read_metadata(data: bytes) -> SavepointMetadata:
             raise CorruptSavepoint("the file does not start like the metadata of a savepoint", offset=0)
         source.skip_bytes(4)
         version = source.read_int()
-        if not OLDEST_VERSION <= version <= NEWEST_VERSION:
-            raise _wrong_version(version)
-        checkpoint_id = source.read_long()
-        if checkpoint_id < 0:
-            raise CorruptSavepoint(f"the checkpoint id is {checkpoint_id}", offset=8)
-        masters = tuple(
-            _read_master_state(source) for _ in range(source.read_size("master states", least_bytes_each=8))
-        )
-        count = source.read_size("operators", least_bytes_each=_LEAST_OPERATOR_BYTES)
-        operators = tuple(_read_operator(source, version) for _ in range(count))
-        if len({operator.operator_id for operator in operators}) < count:
-            raise CorruptSavepoint("two operators have the same id")
-        properties = _read_properties(source, version)
-        return SavepointMetadata(version, checkpoint_id, operators, masters, properties)
+        return made(partial(SavepointMetadata, version), _parts(version)).read(source)
 
 
 def write_metadata(metadata: SavepointMetadata) -> bytes:
@@ -205,163 +190,136 @@ def write_metadata(metadata: SavepointMetadata) -> bytes:
 
     Metadata from `read_metadata` is written byte for byte as it was read.
     """
-    version = metadata.version
-    if not OLDEST_VERSION <= version <= NEWEST_VERSION:
-        raise _wrong_version(version)
     target = DataOutputView()
     target.write_int(MAGIC)
-    target.write_int(version)
-    target.write_long(metadata.checkpoint_id)
-    target.write_int(len(metadata.master_states))
-    for master in metadata.master_states:
-        target.write_int(MASTER_MAGIC)
-        target.write_int(len(master))
-        target.write(master)
-    target.write_int(len(metadata.operators))
-    for operator in metadata.operators:
-        _write_operator(operator, version, target)
-    if version >= _WITH_PROPERTIES:
-        target.write(metadata.properties or CANONICAL_PROPERTIES)
+    made(SavepointMetadata, {"version": INT, **_parts(metadata.version)}).write(target, metadata)
     return target.getvalue()
 
 
-def _wrong_version(version: int) -> StateShiftError:
-    return UnsupportedFormat(
-        f"the metadata has version {version}; this release reads {OLDEST_VERSION} to {NEWEST_VERSION}",
-        advice="take the savepoint with Flink 1.11 to 2.3, or use a newer stateshift",
-    )
+def _parts(version: int) -> dict[str, ByteForm[Any]]:
+    """Return the forms of what follows the version; raises `UnsupportedFormat`."""
+    if not OLDEST_VERSION <= version <= NEWEST_VERSION:
+        raise UnsupportedFormat(
+            f"the metadata has version {version}; this release reads {OLDEST_VERSION} to {NEWEST_VERSION}",
+            advice="take the savepoint with Flink 1.11 to 2.3, or use a newer stateshift",
+        )
+    return {
+        "checkpoint_id": checked(LONG, lambda number: number >= 0, "the checkpoint id is {}"),
+        "master_states": many(_MASTER_STATE, "master states"),
+        "operators": many(_NAMED if version >= _WITH_NAMES else _NAMELESS, "operators", apart="operator_id"),
+        "properties": _PROPERTIES if version >= _WITH_PROPERTIES else _NO_PROPERTIES,
+    }
 
 
-def _read_master_state(source: DataInputView) -> bytes:
-    source.expect(MASTER_MAGIC, "the magic number of a master state")
-    start = source.position
-    size = source.read_size("bytes of a master state")
-    if not size:
-        raise CorruptSavepoint("a master state is empty", offset=start)
-    return source.read_fully(size)
-
-
-def _read_properties(source: DataInputView, version: int) -> bytes:
+def _read_properties(source: DataInputView) -> bytes:
     start = source.position
     properties = source.read_fully(source.remaining())
-    if version >= _WITH_PROPERTIES:
-        try:
-            check_properties(properties)
-        except CorruptSavepoint as error:
-            error.where["offset"] = start + int(str(error.where.get("offset", 0)))
-            raise
-    elif properties:
-        raise CorruptSavepoint(f"{len(properties)} bytes follow the metadata", offset=start)
+    try:
+        check_properties(properties)
+    except CorruptSavepoint as error:
+        error.where["offset"] = start + int(str(error.where.get("offset", 0)))
+        raise
     return properties
 
 
-def _read_operator(source: DataInputView, version: int) -> OperatorState:
-    name, uid = (source.read_utf(), source.read_utf()) if version >= _WITH_NAMES else ("", "")
-    operator_id = source.read_fully(16)
-    with located(operator=uid or name or operator_id.hex()):
-        start = source.position
-        parallelism, max_parallelism = source.read_int(), source.read_int()
-        if not (0 < parallelism <= max_parallelism <= MAX_PARALLELISM):
-            raise CorruptSavepoint(
-                f"parallelism {parallelism} and max parallelism {max_parallelism} are not possible", offset=start
-            )
-        coordinator = read_stream_handle(source)
-        subtasks, finished = _read_subtasks(source, parallelism, max_parallelism)
-        return OperatorState(
-            operator_id, parallelism, max_parallelism, name, uid, coordinator, subtasks, finished
-        )  # fmt: skip
+def _read_end(source: DataInputView) -> bytes:
+    if source.remaining():
+        raise CorruptSavepoint(f"{source.remaining()} bytes follow the metadata", offset=source.position)
+    return b""
 
 
-def _read_subtasks(
-    source: DataInputView, parallelism: int, max_parallelism: int
-) -> tuple[tuple[SubtaskState, ...], bool]:
-    if source.peek(4) == _FINISHED.to_bytes(4, "big", signed=True):
-        source.skip_bytes(4)
-        return (), True
-    start = source.position
-    count = source.read_size("subtasks", least_bytes_each=_LEAST_SUBTASK_BYTES)
-    if count > parallelism:
-        raise CorruptSavepoint(f"{count} subtasks are listed at parallelism {parallelism}", offset=start)
-    subtasks = tuple(_read_subtask(source, parallelism, max_parallelism) for _ in range(count))
-    if len({subtask.index for subtask in subtasks}) < count:
-        raise CorruptSavepoint("two subtasks have the same index", offset=start)
-    return subtasks, False
+_PROPERTIES = ByteForm(_read_properties, lambda target, data: target.write(data or CANONICAL_PROPERTIES))
+_NO_PROPERTIES = ByteForm(_read_end, lambda _, __: None)
+_OPERATOR_PART = optional(
+    checked(INT, (0, 1).__contains__, "a subtask has {} operator state handles"),
+    checked(OPERATOR_HANDLE, lambda handle: handle is not None, "an operator state handle is announced and missing"),
+)
+_PARTS: dict[str, ByteForm[Any]] = {
+    "managed_operator": _OPERATOR_PART,
+    "raw_operator": _OPERATOR_PART,
+    "managed_keyed": KEYED_HANDLE,
+    "raw_keyed": RAW_KEYED_HANDLE,
+}
+"""The parts of a subtask's state, in the order of their bytes."""
 
 
-def _read_subtask(source: DataInputView, parallelism: int, max_parallelism: int) -> SubtaskState:
-    start = source.position
+def _read_subtask(source: DataInputView) -> SubtaskState:
     stored = source.read_int()
-    index = stored if stored >= 0 else -(stored + 1)
-    if index >= parallelism:
-        raise CorruptSavepoint(f"subtask {index} is listed at parallelism {parallelism}", offset=start)
     if stored < 0:
-        return SubtaskState(index, finished=True)
-    managed_operator = _read_operator_part(source)
-    raw_operator = _read_operator_part(source)
-    managed_keyed = _read_keyed_part(source, max_parallelism)
-    raw_keyed = _read_keyed_part(source, max_parallelism, is_raw=True)
-    if source.peek(8) != bytes(8):
-        channels = source.read_int() or source.read_int()
+        return SubtaskState(-(stored + 1), finished=True)
+    subtask = SubtaskState(stored, **{name: form.read(source) for name, form in _PARTS.items()})
+    channels = source.read_int() or source.read_int()
+    if channels:
         raise UnsupportedFormat(
-            f"subtask {index} has {channels} channel states: this is an unaligned checkpoint",
+            f"subtask {stored} has {channels} channel states: this is an unaligned checkpoint",
             advice=CANONICAL_ADVICE,
             offset=source.position - 4,
         )
-    source.skip_bytes(8)
-    return SubtaskState(
-        index,
-        managed_operator=managed_operator,
-        raw_operator=raw_operator,
-        managed_keyed=managed_keyed,
-        raw_keyed=raw_keyed,
-    )
+    return subtask
 
 
-def _read_operator_part(source: DataInputView) -> OperatorStateHandle | None:
+def _write_subtask(target: DataOutputView, subtask: SubtaskState) -> None:
+    target.write_int(-subtask.index - 1 if subtask.finished else subtask.index)
+    if not subtask.finished:
+        for name, form in _PARTS.items():
+            form.write(target, getattr(subtask, name))
+        target.write_long(0)  # no channel state, of either kind
+
+
+_SUBTASKS = many(ByteForm(_read_subtask, _write_subtask, 4), "subtasks", apart="index")
+
+
+def _read_subtasks(source: DataInputView, operator: OperatorState) -> dict[str, Any]:
+    """Read what an operator says of its subtasks; they must fit its parallelism."""
     start = source.position
-    count = source.read_int()
-    if count not in {0, 1}:
-        raise CorruptSavepoint(f"a subtask has {count} operator state handles", offset=start)
-    if not count:
-        return None
-    handle = read_operator_handle(source)
-    if handle is None:
-        raise CorruptSavepoint("an operator state handle is announced and missing", offset=start)
-    return handle
+    if source.peek(4) == _FINISHED.to_bytes(4, "big", signed=True):
+        source.skip_bytes(4)
+        return {"finished": True}
+    subtasks, parallelism = _SUBTASKS.read(source), operator.parallelism
+    if len(subtasks) > parallelism:
+        raise CorruptSavepoint(f"{len(subtasks)} subtasks are listed at parallelism {parallelism}", offset=start)
+    for subtask in subtasks:
+        if subtask.index >= parallelism:
+            raise CorruptSavepoint(f"subtask {subtask.index} is listed at parallelism {parallelism}", offset=start)
+        for handle in (subtask.managed_keyed, subtask.raw_keyed):
+            end = 0 if handle is None else handle.key_groups.stop
+            if end > operator.max_parallelism:
+                raise CorruptSavepoint(
+                    f"key groups to {end - 1} are listed at max parallelism {operator.max_parallelism}", offset=start
+                )
+    return {"subtasks": subtasks}
 
 
-def _read_keyed_part(source: DataInputView, max_parallelism: int, *, is_raw: bool = False) -> KeyedHandle | None:
-    start = source.position
-    handle = read_keyed_handle(source, is_raw=is_raw)
-    if handle is not None and handle.key_groups.stop > max_parallelism:
-        raise CorruptSavepoint(
-            f"key groups to {handle.key_groups.stop - 1} are listed at max parallelism {max_parallelism}", offset=start
-        )
-    return handle
+def _operator(names: Mapping[str, ByteForm[str]]) -> ByteForm[OperatorState]:
+    """Return the form of an operator, which begins with its names, where the version has them."""
+    operator_id = ByteForm(lambda source: source.read_fully(16), lambda target, data: target.write(data), 16)
+    head = made(OperatorState, {**names, "operator_id": operator_id, "parallelism": INT, "max_parallelism": INT})
+
+    def read(source: DataInputView) -> OperatorState:
+        operator = head.read(source)
+        subtasks, groups = operator.parallelism, operator.max_parallelism
+        with located(operator=str(operator)):
+            if not 0 < subtasks <= groups <= MAX_PARALLELISM:
+                raise CorruptSavepoint(
+                    f"parallelism {subtasks} and max parallelism {groups} are not possible",
+                    offset=source.position - 8,
+                )
+            return attrs.evolve(operator, coordinator=STREAM_HANDLE.read(source), **_read_subtasks(source, operator))
+
+    def write(target: DataOutputView, operator: OperatorState) -> None:
+        head.write(target, operator)
+        STREAM_HANDLE.write(target, operator.coordinator)
+        if operator.finished:
+            target.write_int(_FINISHED)
+        else:
+            _SUBTASKS.write(target, operator.subtasks)
+
+    return ByteForm(read, write, head.least + 5)
 
 
-def _write_operator(operator: OperatorState, version: int, target: DataOutputView) -> None:
-    if version >= _WITH_NAMES:
-        target.write_utf(operator.name)
-        target.write_utf(operator.uid)
-    target.write(operator.operator_id)
-    target.write_int(operator.parallelism)
-    target.write_int(operator.max_parallelism)
-    write_stream_handle(operator.coordinator, target)
-    if operator.finished:
-        target.write_int(_FINISHED)
-        return
-    target.write_int(len(operator.subtasks))
-    for subtask in operator.subtasks:
-        if subtask.finished:
-            target.write_int(-subtask.index - 1)
-            continue
-        target.write_int(subtask.index)
-        for handle in (subtask.managed_operator, subtask.raw_operator):
-            target.write_int(0 if handle is None else 1)
-            if handle is not None:
-                write_operator_handle(handle, target)
-        write_keyed_handle(subtask.managed_keyed, target)
-        write_keyed_handle(subtask.raw_keyed, target)
-        target.write_int(0)
-        target.write_int(0)
+_NAMELESS, _NAMED = _operator({}), _operator({"name": UTF, "uid": UTF})
+_MASTER_STATE = marked(
+    MASTER_MAGIC,
+    "the magic number of a master state",
+    checked(sized("a master state"), len, "a master state is empty"),
+)

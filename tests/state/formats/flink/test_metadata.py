@@ -9,6 +9,7 @@ from stateshift import CorruptSavepoint, DataInputView, DataOutputView, StateShi
 from stateshift.compat.description import operator_id_of_uid
 from stateshift.state.formats.flink.handles import (
     CANONICAL,
+    KEYED_HANDLE,
     NATIVE,
     NATIVE_OLD,
     NO_OFFSET,
@@ -19,7 +20,6 @@ from stateshift.state.formats.flink.handles import (
     OperatorStateHandle,
     OperatorStateOffsets,
     RelativeFileHandle,
-    read_keyed_handle,
 )
 from stateshift.state.formats.flink.metadata import (
     OperatorState,
@@ -217,14 +217,14 @@ def test_what_is_no_metadata_is_named_so():
 @pytest.mark.parametrize(("tag", "kind"), [(13, "changelog"), (14, "changelog")])
 def test_keyed_state_of_other_snapshots_is_refused_by_what_it_is(tag, kind):
     with pytest.raises(UnsupportedFormat, match=kind) as caught:
-        read_keyed_handle(DataInputView(bytes([tag]) + bytes(50)))
+        KEYED_HANDLE.read(DataInputView(bytes([tag]) + bytes(50)))
 
     assert "canonical" in caught.value.advice
 
 
 def test_an_unknown_tag_is_corrupt():
     with pytest.raises(CorruptSavepoint, match="99"):
-        read_keyed_handle(DataInputView(bytes([99]) + bytes(50)))
+        KEYED_HANDLE.read(DataInputView(bytes([99]) + bytes(50)))
 
 
 @pytest.mark.parametrize("parallelism", [(0, 128), (2, 1), (1, 0), (1, 40000), (-1, 128)])
