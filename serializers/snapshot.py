@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 import attrs
 
+from .byte_forms import ByteForm, many, marked
 from .errors import (
     CorruptSavepoint,
     DeclarationError,
@@ -40,6 +41,7 @@ from .views import DataInputView, DataOutputView
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
+    from .byte_forms import Fields
     from .serializer import Counterpart, TypeSerializer
 
 T = TypeVar("T")
@@ -137,6 +139,21 @@ class TypeSerializerConfigSnapshot(ABC, Generic[T]):
         """
 
 
+class FormedSnapshot(TypeSerializerConfigSnapshot[T]):
+    """Base of the snapshots whose body is a table of their attributes."""
+
+    body: ClassVar[Fields]
+    """The forms of the attributes, in the order of their bytes."""
+
+    def write(self, target: DataOutputView) -> None:
+        for name, form in self.body.items():
+            form.write(target, getattr(self, name))
+
+    def read(self, source: DataInputView) -> None:
+        for name, form in self.body.items():
+            setattr(self, name, form.read(source))
+
+
 @attrs.define(slots=False)
 class SkippedSnapshot(TypeSerializerConfigSnapshot[Any]):
     """A `stateshift/…` snapshot whose class is not registered here: it is shown, kept and rewritten as it is."""
@@ -200,6 +217,8 @@ class CompositeTypeSerializerSnapshot(TypeSerializerConfigSnapshot[T]):
 
     version: ClassVar[int] = 3
     outer_version: ClassVar[int] = 1
+    outer: ClassVar[Fields] = {}
+    """The forms of the attributes in the outer part, in the order of their bytes."""
     nested_count: ClassVar[int] = -1
     """The required number of nested snapshots, or -1."""
     steps: ClassVar[tuple[str, ...]] = ()
@@ -235,20 +254,20 @@ class CompositeTypeSerializerSnapshot(TypeSerializerConfigSnapshot[T]):
         return (self.outer_version,)
 
     def write_outer_snapshot(self, target: DataOutputView) -> None:
-        """Write the outer part; by default there is none."""
+        """Write the outer part: by default the attributes in `outer`."""
+        for name, form in self.outer.items():
+            form.write(target, getattr(self, name))
 
     def read_outer_snapshot(self, read_outer_version: int, source: DataInputView) -> None:
-        """Read the outer part; by default there is none."""
+        """Read the outer part: by default the attributes in `outer`."""
+        for name, form in self.outer.items():
+            setattr(self, name, form.read(source))
 
     def write(self, target: DataOutputView) -> None:
         target.write_int(COMPOSITE_MAGIC)
         target.write_int(self.outer_version)
         self.write_outer_snapshot(target)
-        target.write_int(NESTED_MAGIC)
-        target.write_int(NESTED_VERSION)
-        target.write_int(len(self.nested))
-        for snapshot in self.nested:
-            write_versioned_snapshot(target, snapshot)
+        _NESTED.write(target, self.nested)
 
     def read(self, source: DataInputView) -> None:
         source.expect(COMPOSITE_MAGIC, "the magic number of a composite snapshot")
@@ -395,6 +414,15 @@ def _check_version(snapshot_id: str, found: int, readable: tuple[int, ...]) -> N
         found=found,
         readable=readable,
     )
+
+
+SNAPSHOT = ByteForm(read_versioned_snapshot, write_versioned_snapshot, 6)
+"""SNAP as a part of a snapshot."""
+_NESTED = marked(
+    NESTED_MAGIC,
+    "the magic number before nested snapshots",
+    marked(NESTED_VERSION, "the version of nested snapshots", many(SNAPSHOT, "nested snapshots")),
+)
 
 
 def write_serializer_snapshot(target: DataOutputView, snapshot: TypeSerializerConfigSnapshot[Any]) -> None:

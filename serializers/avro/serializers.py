@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import attrs
 
+from ..byte_forms import UTF, utf8
 from ..compatibility import CompatibilityResult, Verdict, worst
 from ..defaults import NO_VALUE
 from ..errors import CorruptSavepoint, DeclarationError, StateShiftError
 from ..flink.opaque import AvroSerializerSnapshot
 from ..registry import register_snapshot
 from ..serializer import DECLARED, TypeSerializer, V, incompatible, unrelated
-from ..snapshot import OWN_PREFIX, TypeSerializerConfigSnapshot
+from ..snapshot import OWN_PREFIX, FormedSnapshot, TypeSerializerConfigSnapshot
 from . import classes as avro_classes
 from . import codec as avro_codec
 from . import resolution as avro_defaults
@@ -26,6 +27,7 @@ from .resolution import AvroConversion
 from .schema import fingerprint, parse, schema_text
 
 if TYPE_CHECKING:
+    from ..byte_forms import Fields
     from ..serializer import Counterpart
     from ..views import DataInputView, DataOutputView
     from .schema import Node
@@ -35,18 +37,18 @@ C = TypeVar("C")
 
 @register_snapshot
 @attrs.define
-class AvroSnapshot(TypeSerializerConfigSnapshot[Any]):
+class AvroSnapshot(FormedSnapshot[Any]):
     """Snapshot of `AvroSerializer`, with this body at version 1 (AV-12).
-
-    i32 length and schema JSON in UTF-8, UTF fingerprint (CRC-64-AVRO of the parsing canonical form, in hex)
 
     Attributes:
         schema: The writer's schema, as JSON text.
-        fingerprint: Equal for schemas that differ only in documentation, defaults and the like.
+        fingerprint: The CRC-64-AVRO of the parsing canonical form, in hex; schemas that differ only in
+            documentation, defaults and the like have the same.
     """
 
     snapshot_id: ClassVar[str] = OWN_PREFIX + "avro"
     kind: ClassVar[str] = "avro"
+    body: ClassVar[Fields] = {"schema": utf8("an Avro schema"), "fingerprint": UTF}
 
     schema: str = '"null"'
     fingerprint: str = ""
@@ -61,23 +63,13 @@ class AvroSnapshot(TypeSerializerConfigSnapshot[Any]):
         fields = ", ".join(f"{field.name}: {field.node.describe()}" for field in node.fields)
         return f"avro {node.name}{{{fields}}}"
 
-    def write(self, target: DataOutputView) -> None:
-        data = self.schema.encode()
-        target.write_int(len(data))
-        target.write(data)
-        target.write_utf(self.fingerprint)
-
     def read(self, source: DataInputView) -> None:
         start = source.position
-        data = source.read_fully(source.read_size("bytes of an Avro schema"))
+        super().read(source)
         try:
-            self.schema = data.decode()
             parse(self.schema)
-        except UnicodeDecodeError as error:
-            raise CorruptSavepoint("an Avro schema is not UTF-8", offset=start) from error
         except DeclarationError as error:
             raise CorruptSavepoint(error.what, offset=start) from error
-        self.fingerprint = source.read_utf()
 
     def restore_serializer(self) -> TypeSerializer[Any]:
         return AvroSerializer(self.schema)

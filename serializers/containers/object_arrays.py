@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 import attrs
 
 from .. import rewrite
+from ..byte_forms import UTF
 from ..compatibility import CompatibilityResult, Finding, Verdict, compose
 from ..errors import ValueNotConvertible, at_step, shown
 from ..primitives.text import StringSerializer, StringSerializerSnapshot
@@ -35,6 +36,7 @@ from .pieces import (
 from .wrappers import array_class_of, java_class_of
 
 if TYPE_CHECKING:
+    from ..byte_forms import Fields
     from ..serializer import TypeDeserializer
     from ..snapshot import Speller
     from ..views import DataInputView, DataOutputView
@@ -222,6 +224,7 @@ class GenericArraySerializerSnapshot(SequenceSnapshot, CompositeTypeSerializerSn
     kind: ClassVar[str] = "array"
     nested_count: ClassVar[int] = 1
     steps: ClassVar[tuple[str, ...]] = (STEP,)
+    outer: ClassVar[Fields] = {"component_class": UTF}
     elements_may_be_null: ClassVar[bool] = True
 
     component_class: str = ""
@@ -243,12 +246,6 @@ class GenericArraySerializerSnapshot(SequenceSnapshot, CompositeTypeSerializerSn
 
     def element_snapshot(self) -> TypeSerializerConfigSnapshot[Any]:
         return self.nested[0]
-
-    def write_outer_snapshot(self, target: DataOutputView) -> None:
-        target.write_utf(self.component_class)
-
-    def read_outer_snapshot(self, read_outer_version: int, source: DataInputView) -> None:
-        self.component_class = source.read_utf()
 
     def restore_serializer(self) -> TypeSerializer[Any]:
         return self.restore_with(self.restore_nested(0))

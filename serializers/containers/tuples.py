@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 import attrs
 
 from .. import rewrite
+from ..byte_forms import UTF
 from ..compatibility import Child, CompatibilityResult, Finding, Verdict, compose
 from ..errors import CorruptSavepoint, DeclarationError, StateShiftError, ValueNotConvertible, add_step, at_step, shown
 from ..registry import register_snapshot
@@ -34,6 +35,7 @@ from .pieces import outer_result
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..byte_forms import Fields
     from ..views import DataInputView, DataOutputView
 
 MAX_ARITY = 25
@@ -172,6 +174,7 @@ class TupleSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
     snapshot_id: ClassVar[str] = _RUNTIME + "TupleSerializerSnapshot"
     kind: ClassVar[str] = "tuple"
     outer_version: ClassVar[int] = 2
+    outer: ClassVar[Fields] = {"tuple_class": UTF}
 
     nested: tuple[TypeSerializerConfigSnapshot[Any], ...] = ()
     tuple_class: str = ""
@@ -180,12 +183,6 @@ class TupleSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
     def java_class(self) -> str:
         """The Java class of the values."""
         return self.tuple_class
-
-    def write_outer_snapshot(self, target: DataOutputView) -> None:
-        target.write_utf(self.tuple_class)
-
-    def read_outer_snapshot(self, read_outer_version: int, source: DataInputView) -> None:
-        self.tuple_class = source.read_utf()
 
     def read(self, source: DataInputView) -> None:
         start = source.position

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import attrs
 
 from .. import rewrite
+from ..byte_forms import INT, checked, utf8
 from ..compatibility import Child, CompatibilityResult, Finding, Verdict, compose
 from ..errors import CorruptSavepoint, DeclarationError, OldReaderUnavailable, StateShiftError, add_step
 from ..registry import register_snapshot
@@ -42,6 +43,7 @@ from ..ways_out import by_migration
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..byte_forms import Fields
     from ..serializer import TypeDeserializer
     from ..snapshot import Speller
     from ..views import DataInputView, DataOutputView
@@ -89,6 +91,9 @@ class TtlAwareSerializerSnapshot(TypeSerializerConfigSnapshot[Any]):
         return self.inner
 
 
+_DECLARED = utf8("declared facts")
+
+
 @register_snapshot
 @attrs.define
 class LazyMigrationSnapshot(TtlAwareSerializerSnapshot):
@@ -116,18 +121,12 @@ class LazyMigrationSnapshot(TtlAwareSerializerSnapshot):
     def write(self, target: DataOutputView) -> None:
         write_versioned_snapshot(target, self._wrapped())
         if self.declared:
-            data = self.declared.encode()
-            target.write_int(len(data))
-            target.write(data)
+            _DECLARED.write(target, self.declared)
 
     def read(self, source: DataInputView) -> None:
         self.inner = read_versioned_snapshot(source)
         if self.get_read_version() > 1:
-            start = source.position
-            try:
-                self.declared = source.read_fully(source.read_size("bytes of declared facts")).decode()
-            except UnicodeDecodeError as error:
-                raise CorruptSavepoint("declared facts are not UTF-8", offset=start) from error
+            self.declared = _DECLARED.read(source)
 
 
 def judged_within(
@@ -299,6 +298,9 @@ class NullableSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
     outer_version: ClassVar[int] = 2
     nested_count: ClassVar[int] = 1
     steps: ClassVar[tuple[str, ...]] = ("?",)
+    outer: ClassVar[Fields] = {
+        "padding": checked(INT, range(_MAX_PADDING + 1).__contains__, "a null is padded with {} bytes")
+    }
 
     nested: tuple[TypeSerializerConfigSnapshot[Any], ...] = ()
     padding: int = 0
@@ -307,15 +309,6 @@ class NullableSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
     def java_class(self) -> str:
         """The Java class of the values that are not null."""
         return java_class_of(self.nested[0])
-
-    def write_outer_snapshot(self, target: DataOutputView) -> None:
-        target.write_int(self.padding)
-
-    def read_outer_snapshot(self, read_outer_version: int, source: DataInputView) -> None:
-        start = source.position
-        self.padding = source.read_int()
-        if not 0 <= self.padding <= _MAX_PADDING:
-            raise CorruptSavepoint(f"a null is padded with {self.padding} bytes", offset=start)
 
     def restore_serializer(self) -> TypeSerializer[Any]:
         value = self.restore_nested(0)

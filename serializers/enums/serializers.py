@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import attrs
 
+from ..byte_forms import UTF, many
 from ..compatibility import CompatibilityResult, Finding, Flag, Flagged, Verdict, worst
 from ..errors import CorruptSavepoint, DeclarationError, ValueNotConvertible, shown
 from ..registry import register_snapshot
 from ..scalars import flink_id
 from ..serializer import CONVERTER, DECLARED, IDENTITY, KEEP_OLD_TYPE, TypeSerializer, unrelated
-from ..snapshot import OWN_PREFIX, TypeSerializerConfigSnapshot, shorten
+from ..snapshot import OWN_PREFIX, FormedSnapshot, TypeSerializerConfigSnapshot, shorten
 from ..stored_names import lasting, qualified_name
 from ..ways_out import WayOut, by_migration
 from ..wording import PYTHON, Advice
@@ -32,6 +33,7 @@ from ..wording import PYTHON, Advice
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from ..byte_forms import Fields
     from ..snapshot import Speller
     from ..views import DataInputView, DataOutputView
 
@@ -225,11 +227,12 @@ class JavaEnumSerializer(EnumSerializer):
 
 @register_snapshot
 @attrs.define
-class EnumSerializerSnapshot(TypeSerializerConfigSnapshot[Any]):
-    """Snapshot of `EnumSerializer`: UTF name, i32 n, n x UTF symbol; a symbol's index is its ordinal in the data."""
+class EnumSerializerSnapshot(FormedSnapshot[Any]):
+    """Snapshot of `EnumSerializer`; a symbol's index is its ordinal in the data."""
 
     snapshot_id: ClassVar[str] = OWN_PREFIX + "enum"
     kind: ClassVar[str] = "enum"
+    body: ClassVar[Fields] = {"name": UTF, "symbols": many(UTF, "symbols of an enum")}
 
     name: str = ""
     symbols: tuple[str, ...] = ()
@@ -240,18 +243,10 @@ class EnumSerializerSnapshot(TypeSerializerConfigSnapshot[Any]):
     def spell(self, speller: Speller) -> str:
         return speller.symbols("enum", self.name, self.symbols)
 
-    def write(self, target: DataOutputView) -> None:
-        target.write_utf(self.name)
-        target.write_int(len(self.symbols))
-        for symbol in self.symbols:
-            target.write_utf(symbol)
-
     def read(self, source: DataInputView) -> None:
-        self.name = source.read_utf()
         start = source.position
-        count = source.read_size("symbols of an enum", least_bytes_each=2)
-        self.symbols = tuple(source.read_utf() for _ in range(count))
-        if len(set(self.symbols)) < count:
+        super().read(source)
+        if len(set(self.symbols)) < len(self.symbols):
             raise CorruptSavepoint(f"a symbol of the enum {self.name} is listed twice", offset=start)
 
     def restore_serializer(self) -> TypeSerializer[Any]:

@@ -33,19 +33,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import attrs
 
-from ..errors import CorruptSavepoint, OldReaderUnavailable, ValueNotConvertible, shown
+from ..byte_forms import BOOLEAN, LONG, UTF, ByteForm, checked, made, many, mapped, optional, several, sized, utf8
+from ..errors import OldReaderUnavailable, ValueNotConvertible, shown
 from ..registry import register_snapshot
 from ..serializer import TypeSerializer
-from ..snapshot import TypeSerializerConfigSnapshot
+from ..snapshot import FormedSnapshot, TypeSerializerConfigSnapshot
 from ..stored_names import lasting
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from ..byte_forms import Fields
     from ..views import DataInputView, DataOutputView
 
 _MAGIC = 0x000004F2C69A3D70
-_LEAST_ENTRY_BYTES = 4  # an empty name and two flags
 
 
 @attrs.frozen
@@ -71,41 +72,24 @@ class OptionalMap:
 
     entries: tuple[OptionalEntry, ...] = ()
 
-    @classmethod
-    def read(cls, source: DataInputView) -> OptionalMap:
-        """Read a map; raises `CorruptSavepoint` where the bytes are no map, or a name occurs twice."""
-        start = source.position
-        magic = source.read_long()
-        if magic != _MAGIC:
-            raise CorruptSavepoint(
-                f"an optional map should begin with {_MAGIC:#x} but begins with {magic:#x}", offset=start
-            )
-        count = source.read_size("entries", least_bytes_each=_LEAST_ENTRY_BYTES)
-        entries = tuple(_read_entry(source) for _ in range(count))
-        if len({entry.name for entry in entries}) < count:
-            raise CorruptSavepoint("an optional map contains an entry twice", offset=start)
-        return cls(entries)
 
-    def write(self, target: DataOutputView) -> None:
-        """Write the map, with its entries in their order."""
-        target.write_long(_MAGIC)
-        target.write_int(len(self.entries))
-        for entry in self.entries:
-            target.write_utf(entry.name)
-            for part in (entry.key, entry.value):
-                target.write_boolean(part is not None)
-                if part is not None:
-                    target.write_int(len(part))
-                    target.write(part)
+_PART = optional(BOOLEAN, sized("an entry"))
+_ENTRY = made(OptionalEntry, {"name": UTF, "key": _PART, "value": _PART})
 
 
 def _read_entry(source: DataInputView) -> OptionalEntry:
-    name, key, value = source.read_utf(), _read_part(source), _read_part(source)
-    return OptionalEntry(name, key, value, source.position - len(value or b""))
+    entry = _ENTRY.read(source)
+    return attrs.evolve(entry, value_at=source.position - len(entry.value or b""))
 
 
-def _read_part(source: DataInputView) -> bytes | None:
-    return source.read_fully(source.read_size("bytes of an entry")) if source.read_boolean() else None
+OPTIONAL_MAP = mapped(
+    several(
+        checked(LONG, _MAGIC.__eq__, f"an optional map should begin with {_MAGIC:#x} but begins with {{:#x}}"),
+        many(ByteForm(_read_entry, _ENTRY.write, _ENTRY.least), "entries of an optional map", apart="name"),
+    ),
+    lambda pair: OptionalMap(pair[1]),
+    lambda stored: (_MAGIC, stored.entries),
+)
 
 
 @lasting
@@ -146,7 +130,7 @@ class KryoBytesSerializer(TypeSerializer[KryoBytes]):
 
 @register_snapshot
 @attrs.define
-class KryoSerializerSnapshot(TypeSerializerConfigSnapshot[KryoBytes]):
+class KryoSerializerSnapshot(FormedSnapshot[KryoBytes]):
     """Snapshot of Flink's Kryo serializer; the parts of its maps are kept as bytes.
 
     Attributes:
@@ -159,11 +143,17 @@ class KryoSerializerSnapshot(TypeSerializerConfigSnapshot[KryoBytes]):
     snapshot_id: ClassVar[str] = "org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializerSnapshot"
     version: ClassVar[int] = 2
     kind: ClassVar[str] = "kryo"
+    body: ClassVar[Fields] = {
+        "type_class": UTF,
+        "registrations": OPTIONAL_MAP,
+        "default_serializers": OPTIONAL_MAP,
+        "default_serializer_classes": OPTIONAL_MAP,
+    }
 
     type_class: str = ""
-    registrations: OptionalMap = attrs.field(factory=OptionalMap)
-    default_serializers: OptionalMap = attrs.field(factory=OptionalMap)
-    default_serializer_classes: OptionalMap = attrs.field(factory=OptionalMap)
+    registrations: OptionalMap = OptionalMap()
+    default_serializers: OptionalMap = OptionalMap()
+    default_serializer_classes: OptionalMap = OptionalMap()
 
     @property
     def java_class(self) -> str:
@@ -182,17 +172,6 @@ class KryoSerializerSnapshot(TypeSerializerConfigSnapshot[KryoBytes]):
     def restore_framed(self) -> KryoBytesSerializer:
         """Return the serializer of values that end where their frame does."""
         return KryoBytesSerializer(self)
-
-    def write(self, target: DataOutputView) -> None:
-        target.write_utf(self.type_class)
-        for entries in (self.registrations, self.default_serializers, self.default_serializer_classes):
-            entries.write(target)
-
-    def read(self, source: DataInputView) -> None:
-        self.type_class = source.read_utf()
-        self.registrations = OptionalMap.read(source)
-        self.default_serializers = OptionalMap.read(source)
-        self.default_serializer_classes = OptionalMap.read(source)
 
 
 @register_snapshot
@@ -244,22 +223,13 @@ class AvroSerializerSnapshot(TypeSerializerConfigSnapshot[Any]):
         version = self.get_version()
         if version > 1:
             target.write_utf(self.runtime_class)
-        if version < 3:
-            target.write_utf(self.schema)
-            return
-        schema = self.schema.encode("utf-8", "surrogatepass")
-        target.write_int(len(schema))
-        target.write(schema)
+        self._schema_form(version).write(target, self.schema)
 
     def read(self, source: DataInputView) -> None:
         version = self.get_read_version()
         self.runtime_class = source.read_utf() if version > 1 else ""
-        if version < 3:
-            self.schema = source.read_utf()
-            return
-        start = source.position
-        schema = source.read_fully(source.read_size("bytes of an Avro schema"))
-        try:
-            self.schema = schema.decode("utf-8", "surrogatepass")
-        except UnicodeDecodeError as error:
-            raise CorruptSavepoint("an Avro schema is not UTF-8", offset=start) from error
+        self.schema = self._schema_form(version).read(source)
+
+    @staticmethod
+    def _schema_form(version: int) -> ByteForm[str]:
+        return UTF if version < 3 else utf8("an Avro schema", errors="surrogatepass")

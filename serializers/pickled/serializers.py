@@ -21,16 +21,18 @@ import attrs
 import cloudpickle
 
 from .. import rewrite
+from ..byte_forms import UTF, many, several, sized
 from ..errors import CorruptSavepoint, DeclarationError, StateShiftError, ValueNotConvertible, cause_text, shown
 from ..registry import register_snapshot
 from ..serializer import TypeSerializer
-from ..snapshot import OWN_PREFIX, TypeSerializerConfigSnapshot
+from ..snapshot import OWN_PREFIX, FormedSnapshot, TypeSerializerConfigSnapshot
 from ..stored_names import qualified_name
 from . import rules as pickle_rules
 from .unpickling import BY_VALUE, LIBRARY, Names, open_pickle, qualified, trusted_names
-from .values import Fingerprint, PickledValue, classes_within, running_python, shape_of
+from .values import FINGERPRINT, Fingerprint, PickledValue, classes_within, running_python, shape_of
 
 if TYPE_CHECKING:
+    from ..byte_forms import Fields
     from ..compatibility import CompatibilityResult
     from ..snapshot import Speller
     from ..views import DataInputView, DataOutputView
@@ -56,10 +58,8 @@ def _redirects(aliases: Mapping[str, type] | Iterable[str | Redirect]) -> tuple[
     return tuple(aliases.items()) if isinstance(aliases, Mapping) else tuple(aliases)
 
 
-class PickledSnapshot(TypeSerializerConfigSnapshot[Any]):
-    """Base of the snapshots of both serializers, with this body at version 1.
-
-    the fingerprint (`Fingerprint.write`), i32 n, n x (UTF former name, UTF present name)
+class PickledSnapshot(FormedSnapshot[Any]):
+    """Base of the snapshots of both serializers.
 
     Attributes:
         fingerprint: The fingerprint of the class when the state was written.
@@ -68,6 +68,10 @@ class PickledSnapshot(TypeSerializerConfigSnapshot[Any]):
 
     kind: ClassVar[str] = "pickle"
     word: ClassVar[str] = "pickle"
+    body: ClassVar[Fields] = {
+        "fingerprint": FINGERPRINT,
+        "former": many(several(UTF, UTF), "former names of pickled classes"),
+    }
 
     fingerprint: Fingerprint
     former: tuple[tuple[str, str], ...]
@@ -80,18 +84,6 @@ class PickledSnapshot(TypeSerializerConfigSnapshot[Any]):
         how = [f"protocol {self.fingerprint.protocol}", *(["by value"] if self.fingerprint.by_value else [])]
         with_others = f" with {', '.join(map(str, others))}" if others else ""
         return f"{self.word} {first}{with_others} ({', '.join(how)})"
-
-    def write(self, target: DataOutputView) -> None:
-        self.fingerprint.write(target)
-        target.write_int(len(self.former))
-        for was, becomes in self.former:
-            target.write_utf(was)
-            target.write_utf(becomes)
-
-    def read(self, source: DataInputView) -> None:
-        self.fingerprint = Fingerprint.read(source)
-        count = source.read_size("former names of pickled classes", least_bytes_each=4)
-        self.former = tuple((source.read_utf(), source.read_utf()) for _ in range(count))
 
     def restore_serializer(self) -> TypeSerializer[Any]:
         return UnopenedPickleSerializer(self)
@@ -120,13 +112,7 @@ class CloudPickleSnapshot(PickledSnapshot):
     former: tuple[tuple[str, str], ...] = ()
 
 
-def _read_bytes(source: DataInputView) -> bytes:
-    return source.read_fully(source.read_size("bytes of a pickle"))
-
-
-def _write_bytes(data: bytes, target: DataOutputView) -> None:
-    target.write_int(len(data))
-    target.write(data)
+_PICKLE = sized("a pickle")
 
 
 @attrs.frozen
@@ -151,10 +137,10 @@ class UnopenedPickleSerializer(TypeSerializer[PickledValue]):
     def serialize(self, value: PickledValue, target: DataOutputView) -> None:
         if not isinstance(value, PickledValue) or value.class_name != self.fingerprint.name:
             raise ValueNotConvertible(f"{shown(value)} is not a stored value of {self.stored.describe()}")
-        _write_bytes(value.data, target)
+        _PICKLE.write(target, value.data)
 
     def deserialize(self, source: DataInputView) -> PickledValue:
-        return PickledValue(self.fingerprint.name, _read_bytes(source), by_value=self.fingerprint.by_value)
+        return PickledValue(self.fingerprint.name, _PICKLE.read(source), by_value=self.fingerprint.by_value)
 
     def snapshot_configuration(self) -> PickledSnapshot:
         return self.stored
@@ -256,11 +242,11 @@ class PickleSerializer(TypeSerializer[T]):
         if isinstance(value, PickledValue):
             if value.class_name not in {self.fingerprint.name, *self.redirects}:
                 raise ValueNotConvertible(f"{shown(value)} is not a value of {self.describe()}")
-            _write_bytes(value.data, target)
+            _PICKLE.write(target, value.data)
             return
         if not isinstance(value, self.python_class):
             raise ValueNotConvertible(f"{shown(value)} is not of the class {self.fingerprint.name}")
-        _write_bytes(self._dump(value), target)
+        _PICKLE.write(target, self._dump(value))
 
     def _dump(self, value: T) -> bytes:
         buffer = io.BytesIO()
@@ -277,7 +263,7 @@ class PickleSerializer(TypeSerializer[T]):
         return _Pickler(buffer, self.protocol, names)
 
     def deserialize(self, source: DataInputView) -> T:
-        data = _read_bytes(source)
+        data = _PICKLE.read(source)
         name = self.fingerprint.name
         if trusted_names() is not None:
             unopened: Any = PickledValue(name, data, by_value=self.fingerprint.by_value)

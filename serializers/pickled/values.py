@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import attrs
 
+from ..byte_forms import BOOLEAN, INT, UTF, ByteForm, made, many, mapped, member, several
 from ..errors import (
     PART,
     CorruptSavepoint,
@@ -32,8 +33,6 @@ from .unpickling import BY_VALUE, LIBRARY, Names, open_pickle, trusted_names, un
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from types import FunctionType
-
-    from ..views import DataInputView, DataOutputView
 
 
 @lasting
@@ -205,36 +204,21 @@ class Fingerprint:
         """The names of all classes whose code a reader would need."""
         return tuple(shape.name for shape in self.classes)
 
-    def write(self, target: DataOutputView) -> None:
-        """Write i32 n, n classes, i32 protocol, bool by value, i32 major, i32 minor.
 
-        A class is UTF name, u8 (0: by name, 1: by order, 2: an enum), i32 m, m x UTF field.
-        """
-        target.write_int(len(self.classes))
-        for shape in self.classes:
-            target.write_utf(shape.name)
-            target.write_byte(shape.pickled_by)
-            target.write_int(len(shape.fields))
-            for field in shape.fields:
-                target.write_utf(field)
-        target.write_int(self.protocol)
-        target.write_boolean(self.by_value)
-        for number in self.python:
-            target.write_int(number)
-
-    @classmethod
-    def read(cls, source: DataInputView) -> Fingerprint:
-        """Read the format of `write`."""
-        count = source.read_size("pickled classes", least_bytes_each=_LEAST_SHAPE_BYTES)
-        classes = []
-        for _ in range(count):
-            name, start, form = source.read_utf(), source.position, source.read_unsigned_byte()
-            if form > max(PickledBy):
-                raise CorruptSavepoint(f"a pickled class is described in the unknown form {form}", offset=start)
-            fields = source.read_size("fields of a pickled class", least_bytes_each=2)
-            classes.append(Shape(name, tuple(source.read_utf() for _ in range(fields)), PickledBy(form)))
-        protocol, by_value = source.read_int(), source.read_boolean()
-        return cls(tuple(classes) or (Shape(),), protocol, by_value, (source.read_int(), source.read_int()))
+_SHAPE: dict[str, ByteForm[Any]] = {
+    "name": UTF,
+    "pickled_by": member(PickledBy, "a pickled class is described in the unknown form {}"),
+    "fields": many(UTF, "fields of a pickled class"),
+}
+FINGERPRINT = made(
+    Fingerprint,
+    {
+        "classes": mapped(many(made(Shape, _SHAPE), "pickled classes"), lambda some: some or (Shape(),), tuple),
+        "protocol": INT,
+        "by_value": BOOLEAN,
+        "python": several(INT, INT),
+    },
+)
 
 
 def running_python() -> tuple[int, int]:

@@ -12,7 +12,7 @@ import attrs
 
 from ..defaults import Default
 from ..errors import CorruptSavepoint, DeclarationError, OldReaderUnavailable, at_step
-from ..flink.opaque import OptionalEntry, OptionalMap
+from ..flink.opaque import OPTIONAL_MAP, OptionalEntry, OptionalMap
 from ..primitives.numeric import BooleanSerializer
 from ..primitives.table import NUMBERS
 from ..registry import register_snapshot, registry
@@ -155,28 +155,26 @@ class PojoSerializerSnapshot(RecordSnapshot):
 
     def write(self, target: DataOutputView) -> None:
         target.write_utf(self.java_class)
-        OptionalMap(
-            tuple(OptionalEntry(f.name, _field_key(f), _snapshot_bytes(f.snapshot, target)) for f in self.fields)
-        ).write(target)
+        fields = [OptionalEntry(f.name, _field_key(f), _snapshot_bytes(f.snapshot, target)) for f in self.fields]
+        OPTIONAL_MAP.write(target, OptionalMap(tuple(fields)))
         for subclasses in (self.registered, self.unregistered):
-            OptionalMap(
-                tuple(
-                    OptionalEntry(one.name, b"" if one.has_key else None, _snapshot_bytes(one.snapshot, target))
-                    for one in subclasses
-                )
-            ).write(target)
+            entries = [
+                OptionalEntry(one.name, b"" if one.has_key else None, _snapshot_bytes(one.snapshot, target))
+                for one in subclasses
+            ]
+            OPTIONAL_MAP.write(target, OptionalMap(tuple(entries)))
 
     def read(self, source: DataInputView) -> None:
         self.java_class = source.read_utf()
         self._stored = self._restored = None
         self.fields = tuple(
             PojoField(entry.name, _declaring_class(entry.key), _nested(entry, source, step=f".{entry.name}"))
-            for entry in OptionalMap.read(source).entries
+            for entry in OPTIONAL_MAP.read(source).entries
         )
         self.registered, self.unregistered = (
             tuple(
                 PojoSubclass(entry.name, _nested_record(entry, source), entry.key is not None)
-                for entry in OptionalMap.read(source).entries
+                for entry in OPTIONAL_MAP.read(source).entries
             )
             for _ in range(2)
         )

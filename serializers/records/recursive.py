@@ -18,25 +18,27 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 import attrs
 
 from .. import rewrite
+from ..byte_forms import UTF, many
 from ..errors import CorruptSavepoint, DeclarationError, ValueNotConvertible
 from ..registry import register_snapshot
 from ..serializer import TypeSerializer
-from ..snapshot import OWN_PREFIX, TypeSerializerConfigSnapshot, write_versioned_snapshot
+from ..snapshot import OWN_PREFIX, FormedSnapshot, TypeSerializerConfigSnapshot
 from ..stored_names import qualified_name
 from . import recursion as record_scopes
 from .classes import options_of
 from .recursion import Reference, most_levels
 from .serializers import (
+    RECORD_SNAPSHOT,
     DescribedRecordSerializer,
     RecordSerializer,
     RecordSerializerSnapshot,
     RecordSnapshot,
-    read_record_snapshot,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ..byte_forms import Fields
     from ..compatibility import CompatibilityResult
     from ..snapshot import Speller
     from ..views import DataInputView, DataOutputView
@@ -140,11 +142,12 @@ class RecordReference(TypeSerializer[Any]):
 
 @register_snapshot
 @attrs.define
-class RecordReferenceSnapshot(Reference, TypeSerializerConfigSnapshot[Any]):
-    """Snapshot of `RecordReference`; the body is UTF name."""
+class RecordReferenceSnapshot(Reference, FormedSnapshot[Any]):
+    """Snapshot of `RecordReference`."""
 
     snapshot_id: ClassVar[str] = OWN_PREFIX + "record-reference"
     kind: ClassVar[str] = "record"
+    body: ClassVar[Fields] = {"name": UTF}
 
     def describe(self) -> str:
         return self.name
@@ -155,12 +158,6 @@ class RecordReferenceSnapshot(Reference, TypeSerializerConfigSnapshot[Any]):
                 return speller.part(record)
         except CorruptSavepoint:
             return self.name
-
-    def write(self, target: DataOutputView) -> None:
-        target.write_utf(self.name)
-
-    def read(self, source: DataInputView) -> None:
-        self.name = source.read_utf()
 
     def restore_serializer(self) -> TypeSerializer[Any]:
         return RecordReference(self.name)
@@ -212,9 +209,10 @@ class RecursiveRecordSerializer(RecordSerializer[T]):
 @register_snapshot
 @attrs.define
 class RecursiveRecordSnapshot(RecordSerializerSnapshot):
-    """Snapshot of `RecursiveRecordSerializer`: the body of a record, and i32 n, n x SNAP of the others."""
+    """Snapshot of `RecursiveRecordSerializer`: that of a record, and the others of its cycle."""
 
     snapshot_id: ClassVar[str] = OWN_PREFIX + "recursive-record"
+    body: ClassVar[Fields] = {**RecordSerializerSnapshot.body, "others": many(RECORD_SNAPSHOT, "records of a cycle")}
 
     others: tuple[RecordSnapshot, ...] = ()
 
@@ -238,18 +236,10 @@ class RecursiveRecordSnapshot(RecordSerializerSnapshot):
             others=tuple(record.restore_with({}) for record in self.others),
         )
 
-    def write(self, target: DataOutputView) -> None:
-        super().write(target)
-        target.write_int(len(self.others))
-        for record in self.others:
-            write_versioned_snapshot(target, record)
-
     def read(self, source: DataInputView) -> None:
-        super().read(source)
         start = source.position
-        count = source.read_size("records of a cycle", least_bytes_each=8)
-        self.others = tuple(read_record_snapshot(source) for _ in range(count))
-        if len(self.circle) <= count:
+        super().read(source)
+        if len(self.circle) <= len(self.others):
             raise CorruptSavepoint(f"two records around {self.name} have the same name", offset=start)
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 import attrs
 
 from .. import rewrite
+from ..byte_forms import BOOLEAN, UTF, checked, made, many, mapped, several
 from ..errors import (
     CorruptSavepoint,
     OldReaderUnavailable,
@@ -28,7 +29,12 @@ from ..errors import (
 )
 from ..registry import register_snapshot
 from ..serializer import DECLARED, IDENTITY, TypeSerializer, unrelated
-from ..snapshot import OWN_PREFIX, TypeSerializerConfigSnapshot, read_versioned_snapshot, write_versioned_snapshot
+from ..snapshot import (
+    OWN_PREFIX,
+    SNAPSHOT,
+    FormedSnapshot,
+    TypeSerializerConfigSnapshot,
+)
 from ..wording import PYTHON, Advice
 from . import recursion as record_scopes
 from . import rules as record_rules
@@ -37,6 +43,7 @@ from .classes import Record, RecordField, StoredField, field_of, is_frozen_class
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ..byte_forms import Fields
     from ..compatibility import CompatibilityResult
     from ..defaults import Default
     from ..serializer import TypeDeserializer
@@ -375,15 +382,32 @@ def _subclass_reader(snapshot: RecordSnapshot, readers: Readers) -> DescribedRec
     return readers[name] if name in readers else snapshot.restore_with({})  # type: ignore[return-value]  # only reads
 
 
+RECORD_SNAPSHOT = checked(
+    SNAPSHOT, lambda it: isinstance(it, RecordSnapshot), "a record is described by a {0.__class__.__name__}"
+)
+
+
 @register_snapshot
 @attrs.define
-class RecordSerializerSnapshot(RecordSnapshot):
+class RecordSerializerSnapshot(FormedSnapshot[Any], RecordSnapshot):
     """Snapshot of `RecordSerializer`, with this body at version 1.
 
     UTF name, i32 n, n x (UTF field name, bool optional, SNAP), i32 m, m x (UTF subclass name, SNAP)
     """
 
     snapshot_id: ClassVar[str] = OWN_PREFIX + "record"
+    body: ClassVar[Fields] = {
+        "name": UTF,
+        "fields": many(
+            made(
+                StoredField,
+                {"name": UTF, "optional": mapped(BOOLEAN, bool, lambda it: it is not False), "snapshot": SNAPSHOT},
+                within=lambda name: at_step(f".{name}"),
+            ),
+            "fields",
+        ),
+        "registered": many(several(UTF, RECORD_SNAPSHOT), "subclasses"),
+    }
 
     name: str = ""
     fields: tuple[StoredField, ...] = ()
@@ -405,38 +429,6 @@ class RecordSerializerSnapshot(RecordSnapshot):
             registered=self._restored_subclasses(self.registered, subclasses),
             allow_null=True,
         )
-
-    def write(self, target: DataOutputView) -> None:
-        target.write_utf(self.name)
-        target.write_int(len(self.fields))
-        for field in self.fields:
-            target.write_utf(field.name)
-            target.write_boolean(field.optional is not False)
-            write_versioned_snapshot(target, field.snapshot)
-        target.write_int(len(self.registered))
-        for name, snapshot in self.registered:
-            target.write_utf(name)
-            write_versioned_snapshot(target, snapshot)
-
-    def read(self, source: DataInputView) -> None:
-        self.name = source.read_utf()
-        fields = []
-        for _ in range(source.read_size("fields", least_bytes_each=9)):
-            name, optional = source.read_utf(), source.read_boolean()
-            with at_step(f".{name}"):
-                fields.append(StoredField(name, read_versioned_snapshot(source), optional))
-        self.fields = tuple(fields)
-        count = source.read_size("subclasses", least_bytes_each=8)
-        self.registered = tuple((source.read_utf(), read_record_snapshot(source)) for _ in range(count))
-
-
-def read_record_snapshot(source: DataInputView) -> RecordSnapshot:
-    """Read SNAP of a record; raises `CorruptSavepoint` for any other snapshot."""
-    start = source.position
-    snapshot = read_versioned_snapshot(source)
-    if not isinstance(snapshot, RecordSnapshot):
-        raise CorruptSavepoint(f"a record is described by a {type(snapshot).__name__}", offset=start)
-    return snapshot
 
 
 @attrs.frozen

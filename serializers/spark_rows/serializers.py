@@ -9,23 +9,28 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
+from ..byte_forms import sized, utf8
 from ..compatibility import CompatibilityResult, worst
 from ..errors import CorruptFile, CorruptSavepoint
 from ..registry import register_snapshot
 from ..serializer import TypeSerializer, unrelated
-from ..snapshot import OWN_PREFIX, TypeSerializerConfigSnapshot
+from ..snapshot import OWN_PREFIX, FormedSnapshot, TypeSerializerConfigSnapshot
 from .rules import resolve
 from .spark_types import SparkField, SparkType, parse_struct, schema_text
 
 if TYPE_CHECKING:
+    from ..byte_forms import Fields
     from ..views import DataInputView, DataOutputView
     from .spark_types import StoreSchema
 
 
+_ROW = sized("a row")
+
+
 @register_snapshot
 @attrs.define
-class SparkRowSnapshot(TypeSerializerConfigSnapshot[bytes]):
-    """Snapshot of `SparkRowSerializer`: i32 length and schema JSON in UTF-8.
+class SparkRowSnapshot(FormedSnapshot[bytes]):
+    """Snapshot of `SparkRowSerializer`.
 
     Attributes:
         schema: The schema, in the JSON of `schema_text`.
@@ -33,24 +38,19 @@ class SparkRowSnapshot(TypeSerializerConfigSnapshot[bytes]):
 
     snapshot_id: ClassVar[str] = OWN_PREFIX + "spark-row"
     kind: ClassVar[str] = "spark row"
+    body: ClassVar[Fields] = {"schema": utf8("a schema of Spark")}
 
     schema: str = '{"type": "struct", "fields": []}'
 
     def describe(self) -> str:
         return parse_struct(self.schema).describe()
 
-    def write(self, target: DataOutputView) -> None:
-        data = self.schema.encode()
-        target.write_int(len(data))
-        target.write(data)
-
     def read(self, source: DataInputView) -> None:
         start = source.position
-        data = source.read_fully(source.read_size("bytes of a schema of Spark"))
+        super().read(source)
         try:
-            self.schema = data.decode()
             parse_struct(self.schema)
-        except (UnicodeDecodeError, CorruptFile) as error:
+        except CorruptFile as error:
             raise CorruptSavepoint(f"a schema of Spark is damaged: {error}", offset=start) from error
 
     def restore_serializer(self) -> SparkRowSerializer:
@@ -74,11 +74,10 @@ class SparkRowSerializer(TypeSerializer[bytes]):
         return cls(SparkType("struct", tuple(parts)))
 
     def serialize(self, value: bytes, target: DataOutputView) -> None:
-        target.write_int(len(value))
-        target.write(value)
+        _ROW.write(target, value)
 
     def deserialize(self, source: DataInputView) -> bytes:
-        return source.read_fully(source.read_size("bytes of a row"))
+        return _ROW.read(source)
 
     def snapshot_configuration(self) -> SparkRowSnapshot:
         return SparkRowSnapshot(schema_text(self.struct))
