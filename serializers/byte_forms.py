@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import attrs
 
-from .errors import CorruptSavepoint
+from .errors import CorruptSavepoint, at_step
 from .views import DataInputView, DataOutputView
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class ByteForm(Generic[T]):
 
 BYTE = ByteForm(DataInputView.read_unsigned_byte, DataOutputView.write_byte)
 BOOLEAN = ByteForm(DataInputView.read_boolean, DataOutputView.write_boolean)
+SHORT = ByteForm(DataInputView.read_short, DataOutputView.write_short, 2)
 INT = ByteForm(DataInputView.read_int, DataOutputView.write_int, 4)
 LONG = ByteForm(DataInputView.read_long, DataOutputView.write_long, 8)
 UTF = ByteForm(DataInputView.read_utf, DataOutputView.write_utf, 2)
@@ -127,41 +128,64 @@ def marked(mark: int, what: str, form: ByteForm[T]) -> ByteForm[T]:
     return ByteForm(read, write, 4 + form.least)
 
 
-def many(form: ByteForm[T], what: str, *, apart: str = "") -> ByteForm[tuple[T, ...]]:
-    """Return the form of parts of one form behind an i32, their number.
+def many(form: ByteForm[T], what: str, *, apart: str = "", number: ByteForm[int] = INT) -> ByteForm[tuple[T, ...]]:
+    """Return the form of parts of one form behind their number.
 
     Args:
         form: The form of each.
         what: What they are, for errors.
         apart: An attribute by which they must differ; "": they need not.
+        number: The form of their number.
     """
 
     def read(source: DataInputView) -> tuple[T, ...]:
-        start = source.position
-        count = source.read_size(what, least_bytes_each=form.least)
+        start, count = source.position, number.read(source)
+        if count < 0 or count * form.least > source.remaining():
+            raise CorruptSavepoint(
+                f"{count} {what} are declared, but only {source.remaining()} bytes are left", offset=start
+            )
         found = tuple([form.read(source) for _ in range(count)])
         if apart and len({getattr(one, apart) for one in found}) < count:
             raise CorruptSavepoint(f"two {what} have the same {apart}", offset=start)
         return found
 
     def write(target: DataOutputView, values: tuple[T, ...]) -> None:
-        target.write_int(len(values))
+        number.write(target, len(values))
         for value in values:
             form.write(target, value)
 
-    return ByteForm(read, write, 4)
+    return ByteForm(read, write, number.least)
 
 
-def several(*forms: ByteForm[Any]) -> ByteForm[tuple[Any, ...]]:
-    """Return the form of a tuple of parts, one after the other."""
+def stepped(step: str, form: ByteForm[T]) -> ByteForm[T]:
+    """Return the form of a part that errors reach by a step of their path."""
+
+    def read(source: DataInputView) -> T:
+        with at_step(step):
+            return form.read(source)
+
+    return ByteForm(read, form.write, form.least)
+
+
+def several(*forms: ByteForm[Any], within: Within | None = None) -> ByteForm[tuple[Any, ...]]:
+    """Return the form of a tuple of parts, one after the other.
+
+    Args:
+        forms: Their forms.
+        within: Returns, for the first part, what adds it to errors of the others.
+    """
+    first, *others = forms
+
+    def read(source: DataInputView) -> tuple[Any, ...]:
+        name = first.read(source)
+        with nullcontext() if within is None else within(name):
+            return (name, *[form.read(source) for form in others])
 
     def write(target: DataOutputView, values: tuple[Any, ...]) -> None:
         for form, value in zip(forms, values, strict=True):
             form.write(target, value)
 
-    return ByteForm(
-        lambda source: tuple([form.read(source) for form in forms]), write, sum(form.least for form in forms)
-    )
+    return ByteForm(read, write, sum(form.least for form in forms))
 
 
 def made(make: Callable[..., T], fields: Fields, *, within: Within | None = None) -> ByteForm[T]:
@@ -170,19 +194,10 @@ def made(make: Callable[..., T], fields: Fields, *, within: Within | None = None
     Args:
         make: Makes it from its attributes.
         fields: The forms of the attributes, in the order of their bytes.
-        within: Returns, for the first attribute, what adds it to errors of the others.
+        within: As of `several`.
     """
-    (first, form), *others = fields.items()
-
-    def read(source: DataInputView) -> T:
-        found = {first: form.read(source)}
-        with nullcontext() if within is None else within(found[first]):
-            for name, other in others:
-                found[name] = other.read(source)
-        return make(**found)
-
-    def write(target: DataOutputView, value: T) -> None:
-        for name, form in fields.items():
-            form.write(target, getattr(value, name))
-
-    return ByteForm(read, write, sum(form.least for form in fields.values()))
+    return mapped(
+        several(*fields.values(), within=within),
+        lambda values: make(**dict(zip(fields, values, strict=True))),
+        lambda value: tuple([getattr(value, name) for name in fields]),
+    )

@@ -35,10 +35,9 @@ from ...serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 from ...serializers.views import DataInputView, DataOutputView
 from ..formats.flink.meta_info import (
     KEY_SERIALIZER,
+    META_INFO,
     NAMESPACE_SERIALIZER,
     StateMetaInfo,
-    read_meta_info,
-    write_meta_info,
 )
 from ..formats.flink.metadata import MAX_PARALLELISM
 from ..formats.flink.state_kinds import info_snapshot, state_kind
@@ -96,13 +95,13 @@ class StoredTypes:
     def of(cls, info: StateMetaInfo, key: Snapshot | None, **facts: Any) -> StoredTypes:
         """Return the types of a state, with the snapshot of its operator's key; `facts` are the other attributes."""
         state = DataOutputView()
-        write_meta_info(info, state)
+        META_INFO.write(state, info)
         return cls(key=b"" if key is None else snapshot_to_bytes(key), state=state.getvalue(), **facts)
 
     @cached_property
     def info(self) -> StateMetaInfo:
-        """The description of the state; raises as `read_meta_info`."""
-        return read_meta_info(DataInputView(self.state))
+        """The description of the state; raises as `META_INFO`."""
+        return META_INFO.read(DataInputView(self.state))
 
     @cached_property
     def key_snapshot(self) -> Snapshot | None:

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ....serializers.errors import CorruptSavepoint, MigrationFailed, UnsupportedFormat, at_step, located
+from ....serializers.byte_forms import BOOLEAN, made, stepped
+from ....serializers.errors import CorruptSavepoint, MigrationFailed, located
 from ....serializers.limits import MAX_HEADER_BYTES, require_header
 from ....serializers.registry import registry
-from ....serializers.snapshot import read_serializer_snapshot, write_serializer_snapshot
 from ....serializers.views import DataInputView, DataOutputView
 from ...transcode.choice import ExecutorName
 from .blocks import END_MARK, LAST_FLAG, MARGIN_BYTES, Block, BlockWalker
 from .key_group_ranges import OVERLAP_BYTES, KeyGroupRange, extents, pieces_of, runs_of, walked
-from .meta_info import StateMetaInfo, read_meta_infos, write_meta_infos
+from .meta_info import SERIALIZER_SNAPSHOT, StateMetaInfo, meta_infos, stream_version
 from .snappy import FrameWriter, decompress
 
 if TYPE_CHECKING:
@@ -67,6 +67,17 @@ class KeyedStreamHeader:
         raise KeyError(name)
 
 
+_HEADER = made(
+    KeyedStreamHeader,
+    {
+        "version": stream_version("keyed stream", STREAM_VERSION),
+        "compressed": BOOLEAN,
+        "key_snapshot": stepped("<key>", SERIALIZER_SNAPSHOT),
+        "states": meta_infos("keyed states"),
+    },
+)
+
+
 def read_keyed_header(source: DataInputView) -> KeyedStreamHeader:
     """Read a header.
 
@@ -75,18 +86,7 @@ def read_keyed_header(source: DataInputView) -> KeyedStreamHeader:
         UnsupportedFormat: The kind of the stream or of a state is not known.
         CorruptSavepoint: The bytes are damaged.
     """
-    start = source.position
-    version = source.read_int()
-    if version != STREAM_VERSION:
-        raise UnsupportedFormat(
-            f"the keyed stream has version {version}; this release reads {STREAM_VERSION}",
-            advice="take the savepoint with Flink 1.11 to 2.3",
-            offset=start,
-        )
-    compressed = source.read_boolean()
-    with at_step("<key>"):
-        key_snapshot = read_serializer_snapshot(source)
-    return KeyedStreamHeader(key_snapshot, read_meta_infos(source, "keyed states"), compressed, version)
+    return _HEADER.read(source)
 
 
 def write_keyed_header(header: KeyedStreamHeader, target: DataOutputView) -> None:
@@ -95,10 +95,7 @@ def write_keyed_header(header: KeyedStreamHeader, target: DataOutputView) -> Non
     Raises:
         DeclarationError: It is larger, or a type is nested more deeply, than is read back.
     """
-    target.write_int(header.version)
-    target.write_boolean(header.compressed)
-    write_serializer_snapshot(target, header.key_snapshot)
-    write_meta_infos(header.states, target)
+    _HEADER.write(target, header)
     require_header(len(target))
 
 

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ....serializers.byte_forms import INT, SHORT, UTF, ByteForm, made, many, several
 from ....serializers.errors import CorruptSavepoint, UnsupportedFormat, at_step, located
 from ....serializers.records.merging import merge_snapshots
 from ....serializers.snapshot import read_serializer_snapshot, write_serializer_snapshot
 
 if TYPE_CHECKING:
     from ....serializers.snapshot import TypeSerializerConfigSnapshot
-    from ....serializers.views import DataInputView, DataOutputView
+    from ....serializers.views import DataInputView
 
 KEYED_STATE_TYPE, DISTRIBUTION_MODE = "KEYED_STATE_TYPE", "OPERATOR_STATE_DISTRIBUTION_MODE"
 KEY_SERIALIZER, NAMESPACE_SERIALIZER, VALUE_SERIALIZER = "KEY_SERIALIZER", "NAMESPACE_SERIALIZER", "VALUE_SERIALIZER"
 _STEPS = {KEY_SERIALIZER: "<key>", NAMESPACE_SERIALIZER: "<namespace>"}
-_LEAST_OPTION_BYTES, _LEAST_SERIALIZER_BYTES = 4, 12
 
 
 class MetaInfoKind(enum.IntEnum):
@@ -127,66 +127,61 @@ def broadcast_state(
     return StateMetaInfo(name, MetaInfoKind.BROADCAST, ((DISTRIBUTION_MODE, "BROADCAST"),), serializers)
 
 
-def read_meta_info(source: DataInputView) -> StateMetaInfo:
-    """Read one state's description.
-
-    Raises:
-        UnknownSnapshot: A serializer's snapshot class is not registered; the rest of the stream cannot be read.
-        UnsupportedFormat: The kind of the state is not known.
-        CorruptSavepoint: The bytes are damaged.
-    """
-    start = source.position
-    name = source.read_utf()
-    with located(state=name, offset=start):
-        number = source.read_int()
-        if number not in set(MetaInfoKind):
-            raise UnsupportedFormat(f"the state {name!r} is of kind {number}, which is not known", offset=start)
-        kind = MetaInfoKind(number)
-        count = source.read_size("options", least_bytes_each=_LEAST_OPTION_BYTES)
-        options = tuple((source.read_utf(), source.read_utf()) for _ in range(count))
-        count = source.read_size("serializers", least_bytes_each=_LEAST_SERIALIZER_BYTES)
-        serializers = tuple(_read_serializer(source) for _ in range(count))
-        roles = [role for role, _ in serializers]
-        missing = [role for role in _NEEDED[kind] if roles.count(role) != 1]
-        if missing:
-            raise CorruptSavepoint(f"the state {name!r} should have one {missing[0]}", offset=start)
-        return StateMetaInfo(name, kind, options, serializers)
+def _read_kind(source: DataInputView) -> MetaInfoKind:
+    number = source.read_int()
+    if number not in set(MetaInfoKind):
+        raise UnsupportedFormat(f"a state is of kind {number}, which is not known", offset=source.position - 4)
+    return MetaInfoKind(number)
 
 
-def _read_serializer(source: DataInputView) -> tuple[str, TypeSerializerConfigSnapshot[Any]]:
-    role = source.read_utf()
-    with at_step(_STEPS.get(role, "")):
-        return role, read_serializer_snapshot(source)
+SERIALIZER_SNAPSHOT = ByteForm(read_serializer_snapshot, write_serializer_snapshot, 10)
+_INFO = made(
+    StateMetaInfo,
+    {
+        "name": UTF,
+        "kind": ByteForm(_read_kind, INT.write, INT.least),
+        "options": many(several(UTF, UTF), "options"),
+        "serializers": many(
+            several(UTF, SERIALIZER_SNAPSHOT, within=lambda role: at_step(_STEPS.get(role, ""))), "serializers"
+        ),
+    },
+    within=lambda name: located(state=name),
+)
 
 
-def write_meta_info(info: StateMetaInfo, target: DataOutputView) -> None:
-    """Write one state's description."""
-    target.write_utf(info.name)
-    target.write_int(info.kind)
-    target.write_int(len(info.options))
-    for key, value in info.options:
-        target.write_utf(key)
-        target.write_utf(value)
-    target.write_int(len(info.serializers))
-    for role, snapshot in info.serializers:
-        target.write_utf(role)
-        write_serializer_snapshot(target, snapshot)
+def _read_info(source: DataInputView) -> StateMetaInfo:
+    start, info = source.position, _INFO.read(source)
+    roles = [role for role, _ in info.serializers]
+    missing = [role for role in _NEEDED[info.kind] if roles.count(role) != 1]
+    if missing:
+        raise CorruptSavepoint(f"the state {info.name!r} should have one {missing[0]}", offset=start, state=info.name)
+    return info
 
 
-def read_meta_infos(source: DataInputView, what: str) -> tuple[StateMetaInfo, ...]:
-    """Read an i16 count and that many states; two states of the same name are an error."""
-    start = source.position
-    count = source.read_short()
-    if count < 0:
-        raise CorruptSavepoint(f"{count} {what} are announced", offset=start)
-    infos = tuple(read_meta_info(source) for _ in range(count))
-    if len({info.name for info in infos}) < count:
-        raise CorruptSavepoint(f"two {what} have the same name", offset=start)
-    return infos
+META_INFO = ByteForm(_read_info, _INFO.write, _INFO.least)
+"""Of one state's description.
+
+Reading raises `UnknownSnapshot` where a serializer's snapshot class is not registered, and the rest of the stream
+cannot be read; `UnsupportedFormat`, where the kind of the state is not known; and `CorruptSavepoint`.
+"""
 
 
-def write_meta_infos(infos: tuple[StateMetaInfo, ...], target: DataOutputView) -> None:
-    """Write an i16 count and the states."""
-    target.write_short(len(infos))
-    for info in infos:
-        write_meta_info(info, target)
+def meta_infos(what: str) -> ByteForm[tuple[StateMetaInfo, ...]]:
+    """Return the form of an i16 count and that many states, no two of the same name."""
+    return many(META_INFO, what, apart="name", number=SHORT)
+
+
+def stream_version(what: str, *known: int) -> ByteForm[int]:
+    """Return the form of a stream's version; others than the known ones raise `UnsupportedFormat`."""
+
+    def read(source: DataInputView) -> int:
+        version = source.read_int()
+        if version not in known:
+            raise UnsupportedFormat(
+                f"the {what} has version {version}; this release reads {' and '.join(map(str, known))}",
+                advice="take the savepoint with Flink 1.11 to 2.3",
+                offset=source.position - 4,
+            )
+        return version
+
+    return ByteForm(read, INT.write, INT.least)

@@ -10,18 +10,19 @@ notes, section 8.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ....serializers.errors import CorruptSavepoint, MigrationFailed, UnsupportedFormat, located
+from ....serializers.byte_forms import BOOLEAN, ByteForm, made
+from ....serializers.errors import CorruptSavepoint, MigrationFailed, located
 from ....serializers.limits import MAX_HEADER_BYTES, require_header
 from ....serializers.registry import registry
 from ....serializers.views import DataInputView, DataOutputView
 from .handles import DistributionMode, OperatorStateOffsets
-from .meta_info import MetaInfoKind, StateMetaInfo, read_meta_infos, write_meta_infos
+from .meta_info import MetaInfoKind, StateMetaInfo, meta_infos, stream_version
 from .snappy import STREAM_HEADER, FrameWriter, decompress
 
 if TYPE_CHECKING:
@@ -80,33 +81,34 @@ class OperatorStream:
         return self.elements.get(info.name, ())
 
 
+_VERSION = stream_version("operator state stream", _WITHOUT_COMPRESSION, STREAM_VERSION)
+_STATES: dict[str, ByteForm[Any]] = {
+    "list_states": meta_infos("operator list states"),
+    "broadcast_states": meta_infos("broadcast states"),
+}
+_HEADERS = {
+    _WITHOUT_COMPRESSION: made(partial(OperatorStreamHeader, version=_WITHOUT_COMPRESSION), _STATES),
+    STREAM_VERSION: made(OperatorStreamHeader, {"compressed": BOOLEAN, **_STATES}),
+}
+"""What follows the version, by version."""
+
+
 def read_operator_header(source: DataInputView) -> OperatorStreamHeader:
     """Read a header; raises as `read_keyed_header`."""
-    start = source.position
-    version = source.read_int()
-    if version not in {_WITHOUT_COMPRESSION, STREAM_VERSION}:
-        raise UnsupportedFormat(
-            f"the operator state stream has version {version}; this release reads 5 and 6",
-            advice="take the savepoint with Flink 1.11 to 2.3",
-            offset=start,
-        )
-    compressed = version != _WITHOUT_COMPRESSION and source.read_boolean()
-    lists = read_meta_infos(source, "operator list states")
-    broadcasts = read_meta_infos(source, "broadcast states")
-    for infos, kind in ((lists, MetaInfoKind.OPERATOR), (broadcasts, MetaInfoKind.BROADCAST)):
+    version = _VERSION.read(source)
+    header = _HEADERS[version].read(source)
+    kinds = ((header.list_states, MetaInfoKind.OPERATOR), (header.broadcast_states, MetaInfoKind.BROADCAST))
+    for infos, kind in kinds:
         for info in infos:
             if info.kind is not kind:
                 raise CorruptSavepoint(f"a state of kind {info.kind.name} is listed as {kind.name}", state=info.name)
-    return OperatorStreamHeader(lists, broadcasts, compressed, version)
+    return header
 
 
 def write_operator_header(header: OperatorStreamHeader, target: DataOutputView) -> None:
     """Write a header; a header that was read is written with the same bytes."""
-    target.write_int(header.version)
-    if header.version != _WITHOUT_COMPRESSION:
-        target.write_boolean(header.compressed)
-    write_meta_infos(header.list_states, target)
-    write_meta_infos(header.broadcast_states, target)
+    _VERSION.write(target, header.version)
+    _HEADERS[header.version].write(target, header)
 
 
 def read_operator_stream(

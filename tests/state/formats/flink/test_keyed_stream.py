@@ -358,8 +358,10 @@ def test_a_damaged_checksum_of_a_compressed_stream_is_reported(savepoint_of, key
 def test_a_state_of_unknown_kind_is_named():
     data = header_bytes(HEADER).replace(b"\0\1b\0\0\0\0", b"\0\1b\0\0\0\x09")
 
-    with pytest.raises(UnsupportedFormat, match="'b' is of kind 9"):
+    with pytest.raises(UnsupportedFormat, match="a state is of kind 9") as caught:
         read_keyed_header(DataInputView(data))
+
+    assert "b" == caught.value.where["state"]
 
 
 def test_another_version_of_the_stream_is_refused():
