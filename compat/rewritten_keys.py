@@ -219,5 +219,5 @@ def _unknown_end(state: StateDescription) -> str | None:
 def _namespace(state: StateDescription) -> TypeSerializerConfigSnapshot[Any]:
     snapshot = state.value.snapshot
     if state.kind is StateKind.TIMERS and isinstance(snapshot, TimerSerializerSnapshot):
-        return snapshot.key_and_namespace()[1]
+        return snapshot.nested[1]
     return state.namespace.snapshot if state.namespace is not None else snapshot

@@ -56,7 +56,7 @@ def operator_of(operator):
     for state in operator.states:
         if state.kind is StateKind.TIMERS:
             service, _ = queue_parts(state.name)
-            _, namespace = state.description.value.snapshot.key_and_namespace()
+            _, namespace = state.description.value.snapshot.nested
             services[service] = TimerServiceDescriptor(service, namespace=namespace.restore_serializer())
         else:
             rooms[names.get(state.kind, "states")].append(descriptor_of(state))

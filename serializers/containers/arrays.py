@@ -37,7 +37,7 @@ from .pieces import (
     SequenceSnapshot,
     convert_elements,
     element_child,
-    from_other_sequence,
+    from_other,
 )
 
 if TYPE_CHECKING:
@@ -172,9 +172,7 @@ class PrimitiveArraySerializer(TypeSerializer[list[Any]]):
                 convert=convert_elements,
                 read_with=lambda _: snapshot.restore_serializer(),
             )
-        if isinstance(snapshot, SequenceSnapshot):
-            return from_other_sequence(self, self.element, snapshot, takes_null=False)
-        return unrelated(self, snapshot)
+        return from_other(self, self.element, snapshot, takes_null=False)
 
 
 def _booleans(data: bytes, start: int) -> list[bool]:

@@ -38,7 +38,7 @@ from .pieces import (
     convert_elements,
     element_child,
     encode_each,
-    from_other_sequence,
+    from_other,
     keep_null_flag,
     nulls_untold,
     outer_result,
@@ -243,9 +243,7 @@ class ListSerializer(TypeSerializer[list[E]]):
 
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[list[E]]:
         if not isinstance(snapshot, ListSerializerSnapshot):
-            if isinstance(snapshot, SequenceSnapshot):
-                return from_other_sequence(self, self.element, snapshot, takes_null=False)
-            return unrelated(self, snapshot)
+            return from_other(self, self.element, snapshot, takes_null=False)
         return compose(
             CompatibilityResult.compatible(),
             [element_child(self.element, snapshot)],
@@ -351,7 +349,9 @@ class SetSerializer(TypeSerializer[AbstractSet[E]]):
         element, findings = keep_null_flag(self.element, stored, _STEP, nullable=self.nullable_elements)
         findings += nulls_untold(self.element, stored, _STEP, nullable=self._takes_null)
         result = element.ensure_compatibility(stored)
-        if result.is_migration_required() and _may_merge(result):
+        # Only a conversion that loses information can make two values equal.
+        may_merge = any(finding.has(Flag.LOSSY) or finding.has(Flag.DROPS) for finding in result.findings)
+        if result.is_migration_required() and may_merge:
             reason = "two stored elements that become one would abort the migration"
             flags, ways = (Flag.COLLISION_CHECK,), (by_migration("it is checked"), KEEP_OLD_TYPE)
             old, new = stored.describe(), self.element.describe()
@@ -365,11 +365,6 @@ class SetSerializer(TypeSerializer[AbstractSet[E]]):
             convert=lambda conversions: None if conversions[0] is None else SetConversion(conversions[0]),
             read_with=lambda readers: SetSerializer(readers[0], nullable_elements=True, frozen=True),
         )
-
-
-def _may_merge(result: CompatibilityResult[Any]) -> bool:
-    """Whether a conversion loses information that distinguishes values."""
-    return any(finding.has(Flag.LOSSY) or finding.has(Flag.DROPS) for finding in result.findings)
 
 
 @register_snapshot

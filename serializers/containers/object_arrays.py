@@ -20,7 +20,7 @@ from ..errors import ValueNotConvertible, at_step, shown
 from ..primitives.text import StringSerializer, StringSerializerSnapshot
 from ..registry import register_snapshot
 from ..scalars import BASE, flink_id
-from ..serializer import NULLS_DECLARED, TypeSerializer, unrelated
+from ..serializer import NULLS_DECLARED, TypeSerializer
 from ..snapshot import CompositeTypeSerializerSnapshot, FlinkSnapshot, TypeSerializerConfigSnapshot
 from .arrays import ARRAY
 from .pieces import (
@@ -28,7 +28,7 @@ from .pieces import (
     SequenceSnapshot,
     convert_elements,
     element_child,
-    from_other_sequence,
+    from_other,
     keep_null_flag,
     nulls_untold,
     outer_result,
@@ -104,9 +104,7 @@ class StringArraySerializer(TypeSerializer[list[str | None]]):
         if isinstance(snapshot, StringArraySerializerSnapshot):
             stored = snapshot.element_snapshot()
             return outer_result(nulls_untold(self.element, stored, STEP, nullable=self.nullable_elements))
-        if isinstance(snapshot, SequenceSnapshot):
-            return from_other_sequence(self, self.element, snapshot, takes_null=self.nullable_elements)
-        return unrelated(self, snapshot)
+        return from_other(self, self.element, snapshot, takes_null=self.nullable_elements)
 
 
 @attrs.frozen
@@ -162,9 +160,7 @@ class GenericArraySerializer(TypeSerializer[list[E | None]]):
 
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[Any]:
         if not isinstance(snapshot, GenericArraySerializerSnapshot):
-            if isinstance(snapshot, SequenceSnapshot):
-                return from_other_sequence(self, self.element, snapshot, takes_null=self.nullable_elements)
-            return unrelated(self, snapshot)
+            return from_other(self, self.element, snapshot, takes_null=self.nullable_elements)
         kept, findings = self._component_to_keep(snapshot)
         stored = snapshot.element_snapshot()
         element, flags_kept = keep_null_flag(self.element, stored, STEP, nullable=self.nullable_elements)

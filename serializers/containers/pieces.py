@@ -26,7 +26,7 @@ from ..errors import (
     cause_text,
     shown,
 )
-from ..serializer import KEEP_OLD_TYPE
+from ..serializer import KEEP_OLD_TYPE, unrelated
 from ..snapshot import TypeSerializerConfigSnapshot
 from ..views import DataInputView, DataOutputView
 from ..ways_out import by_migration
@@ -131,7 +131,8 @@ def keep_null_flag(
     """
     if not nullable or isinstance(serializer, OptionalSerializer):
         return serializer, ()
-    if _has_a_null_of_its_own(stored) and serializer.counterpart() is None:
+    other = stored.counterpart()
+    if other is not None and isinstance(other.serializer, OptionalSerializer) and serializer.counterpart() is None:
         return OptionalSerializer(serializer), ()  # FAM-4 rewrites it, and the container's flag then marks a null
     if not isinstance(stored, NullableSerializerSnapshot):
         return serializer, ()
@@ -152,12 +153,6 @@ def nulls_untold(
     ways, flags = ("declare it optional: … | None",), (Flagged(Flag.MAY_FAIL_PER_VALUE, nulls=Nulls.UNTOLD),)
     old, new = stored.describe(), serializer.describe()
     return (Finding("$" + step, "OPT-5", Verdict.COMPATIBLE, old, new, NULLS_UNTOLD, ways, flags),)
-
-
-def _has_a_null_of_its_own(stored: TypeSerializerConfigSnapshot[Any]) -> bool:
-    """Whether the snapshot describes an optional type of another family."""
-    counterpart = stored.counterpart()
-    return counterpart is not None and isinstance(counterpart.serializer, OptionalSerializer)
 
 
 def outer_result(findings: tuple[Finding, ...]) -> CompatibilityResult[Any]:
@@ -206,17 +201,23 @@ def element_child(element: TypeSerializer[Any], snapshot: SequenceSnapshot) -> C
     return Child(STEP, element, element.ensure_compatibility(stored), stored.restore_serializer)
 
 
-def from_other_sequence(
-    new: TypeSerializer[Any], element: TypeSerializer[Any], snapshot: SequenceSnapshot, *, takes_null: bool
+def from_other(
+    new: TypeSerializer[Any],
+    element: TypeSerializer[Any],
+    snapshot: TypeSerializerConfigSnapshot[Any],
+    *,
+    takes_null: bool,
 ) -> CompatibilityResult[Any]:
-    """Judge a sequence of other bytes: an array for a list, `Integer[]` for `int[]` (FAM-4, with LIST-2).
+    """Judge what a sequence does not store itself: an array for a list, `Integer[]` for `int[]` (FAM-4, with LIST-2).
 
     Args:
         new: The serializer of the new sequence.
         element: The serializer of its elements.
-        snapshot: The snapshot of the stored sequence.
+        snapshot: The stored snapshot, of another sequence or anything else.
         takes_null: Whether the new sequence can hold nulls among its elements.
     """
+    if not isinstance(snapshot, SequenceSnapshot):
+        return unrelated(new, snapshot)
     stored = without_ttl_awareness(snapshot.element_snapshot())
     if takes_null and isinstance(stored, NullableSerializerSnapshot) and not isinstance(element, OptionalSerializer):
         element = OptionalSerializer(element)  # the flag of the new sequence marks its nulls

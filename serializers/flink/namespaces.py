@@ -37,7 +37,6 @@ from ..stored_names import lasting
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..serializer import TypeDeserializer
     from ..views import DataInputView, DataOutputView
 
 W = TypeVar("W")
@@ -91,11 +90,24 @@ VOID_NAMESPACE = VoidNamespace()
 GLOBAL_WINDOW = GlobalWindow()
 
 
-def expect_zero(source: DataInputView, what: str) -> None:
-    """Read the byte of a value without content; raises `CorruptSavepoint` if it is not 0."""
-    found = source.read_unsigned_byte()
-    if found:
-        raise CorruptSavepoint(f"{what} must be one byte 0, not {found:#04x}", offset=source.position - 1)
+@attrs.frozen
+class _OneValueSerializer(ScalarSerializer[Any]):
+    """Base of the serializers of types with one value, which is stored as one byte 0."""
+
+    value: ClassVar[Any]
+    what: ClassVar[str]
+    """The value, for messages."""
+
+    def serialize(self, value: Any, target: DataOutputView) -> None:
+        if value != self.value:
+            raise ValueNotConvertible(f"{shown(value)} is not {self.what}")
+        target.write_byte(0)
+
+    def deserialize(self, source: DataInputView) -> Any:
+        found = source.read_unsigned_byte()
+        if found:
+            raise CorruptSavepoint(f"{self.what} must be one byte 0, not {found:#04x}", offset=source.position - 1)
+        return self.value
 
 
 class _NamespaceSnapshot(ScalarSnapshot[Any]):
@@ -105,9 +117,10 @@ class _NamespaceSnapshot(ScalarSnapshot[Any]):
 
 
 @attrs.frozen
-class VoidNamespaceSerializer(ScalarSerializer[VoidNamespace]):
+class VoidNamespaceSerializer(_OneValueSerializer):
     """Flink's VoidNamespace: declares length 0 and writes one byte, as Flink does."""
 
+    value, what = VOID_NAMESPACE, "the void namespace"
     row = Scalar("VoidNamespace", "VoidNamespace", "", "", "VoidNamespace")
 
     @property
@@ -117,15 +130,6 @@ class VoidNamespaceSerializer(ScalarSerializer[VoidNamespace]):
     @property
     def layout(self) -> rewrite.ByteRewrite:
         return rewrite.Fixed(1)
-
-    def serialize(self, value: VoidNamespace, target: DataOutputView) -> None:
-        if not isinstance(value, VoidNamespace):
-            raise ValueNotConvertible(f"{shown(value)} is not the void namespace")
-        target.write_byte(0)
-
-    def deserialize(self, source: DataInputView) -> VoidNamespace:
-        expect_zero(source, "the void namespace")
-        return VOID_NAMESPACE
 
 
 VoidNamespaceSerializerSnapshot = snapshot_of(
@@ -173,19 +177,11 @@ SqlTimeWindowSerializerSnapshot = snapshot_of(
 
 
 @attrs.frozen
-class GlobalWindowSerializer(ScalarSerializer[GlobalWindow]):
+class GlobalWindowSerializer(_OneValueSerializer):
     """Flink's GlobalWindow."""
 
+    value, what = GLOBAL_WINDOW, "the global window"
     row = Scalar("GlobalWindow", "GlobalWindow", "", ">b", "GlobalWindow")
-
-    def serialize(self, value: GlobalWindow, target: DataOutputView) -> None:
-        if not isinstance(value, GlobalWindow):
-            raise ValueNotConvertible(f"{shown(value)} is not the global window")
-        target.write_byte(0)
-
-    def deserialize(self, source: DataInputView) -> GlobalWindow:
-        expect_zero(source, "the global window")
-        return GLOBAL_WINDOW
 
 
 GlobalWindowSerializerSnapshot = snapshot_of(
@@ -195,18 +191,11 @@ GlobalWindowSerializerSnapshot = snapshot_of(
 )
 
 
-class VoidSerializer(ScalarSerializer[None]):
+class VoidSerializer(_OneValueSerializer):
     """Flink's Void, whose only value is None."""
 
+    value, what = None, "None, Flink's Void,"
     row = Scalar("void", "Void", "java.lang.Void", ">b", "None")
-
-    def serialize(self, value: None, target: DataOutputView) -> None:
-        if value is not None:
-            raise ValueNotConvertible(f"{shown(value)} is not None")
-        target.write_byte(0)
-
-    def deserialize(self, source: DataInputView) -> None:
-        expect_zero(source, "Flink's Void")
 
 
 VoidSerializerSnapshot = snapshot_of(VoidSerializer)
@@ -233,25 +222,6 @@ class Timer(Generic[K, N]):
     timestamp: int
     key: K
     namespace: N
-
-
-@attrs.frozen
-class _TimerReader:
-    """Reads timers with given readers of their keys and namespaces."""
-
-    key: TypeDeserializer[Any]
-    namespace: TypeDeserializer[Any]
-
-    def deserialize(self, source: DataInputView) -> Timer[Any, Any]:
-        timestamp = source.read_long() ^ -_SIGN_BIT
-        step = _KEY
-        try:
-            key = self.key.deserialize(source)
-            step = _NAMESPACE
-            return Timer(timestamp, key, self.namespace.deserialize(source))
-        except StateShiftError as error:
-            add_step(error, step)
-            raise
 
 
 @attrs.frozen
@@ -300,7 +270,15 @@ class TimerSerializer(TypeSerializer[Timer[K, N]]):
             raise
 
     def deserialize(self, source: DataInputView) -> Timer[K, N]:
-        return _TimerReader(self.key, self.namespace).deserialize(source)
+        timestamp = source.read_long() ^ -_SIGN_BIT
+        step = _KEY
+        try:
+            key = self.key.deserialize(source)
+            step = _NAMESPACE
+            return Timer(timestamp, key, self.namespace.deserialize(source))
+        except StateShiftError as error:
+            add_step(error, step)
+            raise
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[Timer[K, N]]:
         return TimerSerializerSnapshot((self.key.snapshot_configuration(), self.namespace.snapshot_configuration()))
@@ -308,7 +286,7 @@ class TimerSerializer(TypeSerializer[Timer[K, N]]):
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[Timer[K, N]]:
         if not isinstance(snapshot, TimerSerializerSnapshot):
             return unrelated(self, snapshot)
-        old_key, old_namespace = snapshot.key_and_namespace()
+        old_key, old_namespace = snapshot.nested
         key, namespace = self.key.ensure_compatibility(old_key), self.namespace.ensure_compatibility(old_namespace)
         return compose(
             CompatibilityResult.compatible(),
@@ -317,13 +295,9 @@ class TimerSerializer(TypeSerializer[Timer[K, N]]):
                 Child(_NAMESPACE, self.namespace, namespace, old_namespace.restore_serializer),
             ],
             rebuild=lambda rebuilt: TimerSerializer(*rebuilt),
-            convert=_conversion,
-            read_with=lambda readers: _TimerReader(*readers),
+            convert=lambda parts: None if parts == [None, None] else _TimerConversion(*parts),
+            read_with=lambda readers: TimerSerializer(*readers),
         )
-
-
-def _conversion(parts: list[Callable[[Any], Any] | None]) -> Callable[[Any], Any] | None:
-    return None if parts == [None, None] else _TimerConversion(*parts)
 
 
 @register_snapshot
@@ -339,13 +313,5 @@ class TimerSerializerSnapshot(CompositeTypeSerializerSnapshot[Timer[Any, Any]]):
 
     nested: tuple[TypeSerializerConfigSnapshot[Any], ...] = ()
 
-    def key_and_namespace(self) -> tuple[TypeSerializerConfigSnapshot[Any], TypeSerializerConfigSnapshot[Any]]:
-        """Return the two nested snapshots; raises `CorruptSavepoint` if there are not two."""
-        if len(self.nested) != self.nested_count:
-            raise CorruptSavepoint(f"a timer's snapshot holds {len(self.nested)} nested snapshots instead of 2")
-        key, namespace = self.nested
-        return key, namespace
-
     def restore_serializer(self) -> TypeSerializer[Timer[Any, Any]]:
-        self.key_and_namespace()
         return TimerSerializer(self.restore_nested(0), self.restore_nested(1))

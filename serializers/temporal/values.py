@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import datetime as dt
 from abc import ABC, abstractmethod
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
@@ -145,6 +146,11 @@ class TemporalValue(ABC):
         """
 
 
+def _parts(*names: str) -> Any:
+    """Return the property `parts` of a value with these attributes."""
+    return property(attrgetter(*names))
+
+
 class Moment(TemporalValue):
     """A point in time; in Python a datetime with a time zone, which is read in UTC."""
 
@@ -211,9 +217,7 @@ class Instant(Moment):
         check_range(self.seconds, FIRST_SECOND, LAST_SECOND, "second of an Instant")
         check_range(self.nanos, 0, SECOND_NANOS - 1, "number of nanoseconds in a second")
 
-    @property
-    def parts(self) -> tuple[int, ...]:
-        return self.seconds, self.nanos
+    parts = _parts("seconds", "nanos")
 
     @property
     def moment(self) -> tuple[int, int]:
@@ -238,9 +242,7 @@ class LocalDate(TemporalValue):
     def __attrs_post_init__(self) -> None:
         _check_date(self.year, self.month, self.day)
 
-    @property
-    def parts(self) -> tuple[int, ...]:
-        return self.year, self.month, self.day
+    parts = _parts("year", "month", "day")
 
     @classmethod
     def from_python(cls, value: Any) -> Self:
@@ -275,9 +277,7 @@ class LocalTime(TemporalValue):
     def __attrs_post_init__(self) -> None:
         _check_clock(self.hour, self.minute, self.second, self.nanos)
 
-    @property
-    def parts(self) -> tuple[int, ...]:
-        return self.hour, self.minute, self.second, self.nanos
+    parts = _parts("hour", "minute", "second", "nanos")
 
     @classmethod
     def from_python(cls, value: Any) -> Self:
@@ -316,9 +316,7 @@ class LocalDateTime(TemporalValue):
         _check_date(self.year, self.month, self.day)
         _check_clock(self.hour, self.minute, self.second, self.nanos)
 
-    @property
-    def parts(self) -> tuple[int, ...]:
-        return self.year, self.month, self.day, self.hour, self.minute, self.second, self.nanos
+    parts = _parts("year", "month", "day", "hour", "minute", "second", "nanos")
 
     @classmethod
     def from_python(cls, value: Any) -> Self:
@@ -344,16 +342,9 @@ _LONG_NULL = -(2**63)
 """Flink writes this number for null, so it is not a valid number of milliseconds."""
 
 
-@lasting
 @attrs.frozen(order=True)
-class JavaDate(Moment):
-    """A `java.util.Date`: a point in time, to the millisecond.
-
-    Attributes:
-        millis: Milliseconds since 1970-01-01T00:00Z; not -2^63, which means null in Flink's bytes.
-    """
-
-    java: ClassVar[str] = "java.util.Date"
+class _Millis(TemporalValue):
+    """What is stored as milliseconds since 1970-01-01T00:00Z; not -2^63, which means null in Flink's bytes."""
 
     millis: int
 
@@ -363,6 +354,18 @@ class JavaDate(Moment):
     @property
     def parts(self) -> tuple[int, ...]:
         return (self.millis,)
+
+
+@lasting
+@attrs.frozen(order=True)
+class JavaDate(_Millis, Moment):
+    """A `java.util.Date`: a point in time, to the millisecond.
+
+    Attributes:
+        millis: Milliseconds since 1970-01-01T00:00Z; not -2^63, which means null in Flink's bytes.
+    """
+
+    java: ClassVar[str] = "java.util.Date"
 
     @property
     def moment(self) -> tuple[int, int]:
@@ -381,17 +384,8 @@ class JavaDate(Moment):
 
 
 @attrs.frozen(order=True)
-class _InZoneOfJvm(TemporalValue):
+class _InZoneOfJvm(_Millis):
     """A day or a time of day that is stored as a point in time in milliseconds; its time zone is not stored."""
-
-    millis: int
-
-    def __attrs_post_init__(self) -> None:
-        check_range(self.millis, _LONG_NULL + 1, 2**63 - 1, f"number of milliseconds in a {self.java}")
-
-    @property
-    def parts(self) -> tuple[int, ...]:
-        return (self.millis,)
 
     @classmethod
     def from_python(cls, value: Any) -> Self:
@@ -457,9 +451,7 @@ class SqlTimestamp(Moment):
                 advice="use SqlTimestamp.at(seconds, nanos)",
             )
 
-    @property
-    def parts(self) -> tuple[int, ...]:
-        return self.millis, self.nanos
+    parts = _parts("millis", "nanos")
 
     @property
     def moment(self) -> tuple[int, int]:
