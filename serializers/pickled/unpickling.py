@@ -179,6 +179,23 @@ _TICKS = 64
 _FREE_TEXT = 64
 
 
+def _checked(check: Callable[[Any], None], follow: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Return a step of an unpickler that is checked before it is followed."""
+
+    def step(unpickler: Any) -> None:
+        check(unpickler)
+        follow(unpickler)
+
+    return step
+
+
+def _refused(why: str) -> Callable[[Any], None]:
+    def check(_: Any) -> None:
+        raise pickle.UnpicklingError(why)
+
+    return check
+
+
 class _Guarded(pickle._Unpickler):  # noqa: SLF001 - single steps of the documented class, in C, cannot be refused
     """Executes a pickle, and refuses the steps that the module docstring lists."""
 
@@ -205,9 +222,6 @@ class _Guarded(pickle._Unpickler):  # noqa: SLF001 - single steps of the documen
     def persistent_load(self, pid: Any) -> Any:
         raise pickle.UnpicklingError("it refers to something outside of itself")
 
-    def _refuse_extension(self) -> None:
-        raise pickle.UnpicklingError("it names a class by an extension code of the process that wrote it")
-
     def _tick(self, steps: int = 1) -> None:
         """Check the processor time once in a while."""
         self._ticks += steps
@@ -217,26 +231,13 @@ class _Guarded(pickle._Unpickler):  # noqa: SLF001 - single steps of the documen
             if now > self._until:
                 raise pickle.UnpicklingError("it takes far longer to open than pickles of its size do")
 
-    def _build(self) -> None:
+    def _check_build(self) -> None:
         self._tick()
         made, state = self.stack[-2:]
         if isinstance(made, _NOT_CHANGED):
             raise pickle.UnpicklingError("it would change a class, a function or a member of an enum")
         if type(made) is uuid.UUID and not (isinstance(state, dict) and type(state.get("int")) is int):
             raise pickle.UnpicklingError("it makes a UUID from something other than its number")
-        self._follow(pickle.BUILD)
-
-    def _reduce(self) -> None:
-        self._check_call(self.stack[-2], self.stack[-1])
-        self._follow(pickle.REDUCE)
-
-    def _new(self) -> None:
-        self._check_call(self.stack[-2], self.stack[-1])
-        self._follow(pickle.NEWOBJ)
-
-    def _new_by_name(self) -> None:
-        self._check_call(self.stack[-3], self.stack[-2], self.stack[-1])
-        self._follow(pickle.NEWOBJ_EX)
 
     def _check_call(self, function: Any, positional: object, by_name: object = None) -> None:
         """Refuse calls that make large values from small ones: repeated copies, conversions that no pickle needs."""
@@ -288,53 +289,33 @@ class _Guarded(pickle._Unpickler):  # noqa: SLF001 - single steps of the documen
             tried.update(keys[first : first + _AT_ONCE])
             self._tick(_TICKS)
 
-    def _set_item(self) -> None:
+    def _hash_set_item(self) -> None:
         if isinstance(self.stack[-3], dict):
             self._hash([self.stack[-2]])
-        self._follow(pickle.SETITEM)
 
-    def _set_items(self) -> None:
+    def _hash_set_items(self) -> None:
         if isinstance(self.metastack[-1][-1], dict):
             self._hash(self.stack[::2])
-        self._follow(pickle.SETITEMS)
-
-    def _add_items(self) -> None:
-        self._hash(self.stack)
-        self._follow(pickle.ADDITEMS)
-
-    def _frozenset(self) -> None:
-        self._hash(self.stack)
-        self._follow(pickle.FROZENSET)
-
-    def _dict(self) -> None:
-        self._hash(self.stack[::2])
-        self._follow(pickle.DICT)
-
-    def _follow(self, opcode: bytes) -> None:
-        follow: Any = pickle._Unpickler.dispatch[opcode[0]]  # noqa: SLF001 - as above
-        follow(self)
-
-    def _refuse_old_form(self) -> None:
-        raise pickle.UnpicklingError("it makes objects as protocols before 2 did")
 
     def _bytearray(self) -> None:
         (size,) = struct.unpack("<Q", self.read(8))
         self.append(bytearray(self.read(size)))
 
-    dispatch[pickle.BUILD[0]] = _build
     dispatch[pickle.BYTEARRAY8[0]] = _bytearray
-    dispatch[pickle.REDUCE[0]] = _reduce
-    dispatch[pickle.NEWOBJ[0]] = _new
-    dispatch[pickle.NEWOBJ_EX[0]] = _new_by_name
-    dispatch[pickle.SETITEM[0]] = _set_item
-    dispatch[pickle.SETITEMS[0]] = _set_items
-    dispatch[pickle.ADDITEMS[0]] = _add_items
-    dispatch[pickle.FROZENSET[0]] = _frozenset
-    dispatch[pickle.DICT[0]] = _dict
-    for _code in (pickle.INST, pickle.OBJ):
-        dispatch[_code[0]] = _refuse_old_form
-    for _code in (pickle.EXT1, pickle.EXT2, pickle.EXT4):
-        dispatch[_code[0]] = _refuse_extension
+    for _code, _check in {
+        pickle.BUILD: _check_build,
+        pickle.REDUCE: lambda self: self._check_call(*self.stack[-2:]),
+        pickle.NEWOBJ: lambda self: self._check_call(*self.stack[-2:]),
+        pickle.NEWOBJ_EX: lambda self: self._check_call(*self.stack[-3:]),
+        pickle.SETITEM: _hash_set_item,
+        pickle.SETITEMS: _hash_set_items,
+        pickle.ADDITEMS: lambda self: self._hash(self.stack),
+        pickle.FROZENSET: lambda self: self._hash(self.stack),
+        pickle.DICT: lambda self: self._hash(self.stack[::2]),
+        **dict.fromkeys((pickle.INST, pickle.OBJ), _refused("it makes objects as protocols before 2 did")),
+        **dict.fromkeys((pickle.EXT1, pickle.EXT2, pickle.EXT4), _refused("it names a class by an extension code")),
+    }.items():
+        dispatch[_code[0]] = _checked(_check, dispatch[_code[0]])
 
 
 def _hashing_steps(keys: list[Any], most: int) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -16,8 +16,7 @@ from ...compat.plan import Compression, OperatorPlan, StateAction, StatePlan
 from ...serializers.errors import CorruptSavepoint, UnsupportedFormat, located
 from ...serializers.pickled.unpickling import trusting
 from ...serializers.views import DataInputView
-from ..entry_keys import decode
-from ..formats.flink.entries import read_separated
+from ..formats.flink.entries import read_pieces
 from ..formats.flink.keyed_readers import open_keyed, read_header
 from ..formats.flink.keyed_stream import KeyedStreamHeader, KeyedStreamWriter
 from ..formats.flink.meta_info import (
@@ -52,7 +51,6 @@ from .tasks import KeyedTask, OperatorTask, TaskResult, digest_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ...compat.description import StateKind
     from ..formats.flink.handles import KeyedHandle, OperatorStateHandle
     from ..formats.flink.keyed_stream import KeyedReader
     from ..storage.files import Folder
@@ -103,18 +101,7 @@ def suspect_reader(error: CorruptSavepoint, plan: OperatorPlan, reader: KeyedRea
     old = state.value.reader
     values = (data for block in reader.blocks(state_ids=ids) for _, data in block.items())
     with trusting(state.trust):
-        suspect(error, old, partial(_read_pieces, keyed_kind(reader.header.states[ids[0]]), old), values)
-
-
-def _read_pieces(kind: StateKind, reader: Any, value: bytes) -> None:
-    """Read the value of an entry, by the reader of its elements or of values of a map."""
-    if kind.has_elements:
-        for _ in read_separated(reader, value):
-            pass
-    elif not kind.has_user_keys:
-        decode(reader, value)
-    elif not DataInputView(value).read_boolean():
-        decode(reader, value[1:])
+        suspect(error, old, partial(read_pieces, keyed_kind(reader.header.states[ids[0]]), old), values)
 
 
 def new_keyed_header(plan: OperatorPlan, headers: list[KeyedStreamHeader]) -> KeyedStreamHeader:

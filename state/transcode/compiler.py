@@ -18,6 +18,7 @@ from ...serializers.rewrite import (
     Literal,
     Masked,
     Nullable,
+    Rest,
     Sequence,
     Sorted,
     VarChoice,
@@ -29,7 +30,7 @@ from .pieces import Again, Choice, Copied, Made, Place, Wider, joined
 from .program import Label, Program, registers_read
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+    from collections.abc import Callable, Container, Iterable
 
     from .pieces import Item
     from .program import Op
@@ -52,27 +53,9 @@ def compile_value(
         key: The byte rewrite of the entry's key, if keys change.
     """
     compiler = _Compiler()
-    if key is not None:
-        compiler.run_key(key)
-    if framing is ValueFraming.SEPARATED:
-        again = Label()
-        compiler.add(again)
-        compiler.run(rewrite)
-        compiler.op(ops.AGAIN, again)
-    elif framing is ValueFraming.NULLABLE and nullable:
-        null = Label()
-        compiler.branch(1, 0, 0, null)
-        compiler.flush([Constant(b"\0")])
-        compiler.run(rewrite)
-        compiler.op(ops.END)
-        compiler.add(null)
-        compiler.flush([Constant(b"\1")])
-        compiler.op(ops.REST)
-    elif framing is ValueFraming.NULLABLE:
-        compiler.run(Sequence((Literal(0), rewrite)))
-    else:
-        compiler.run(rewrite)
-    compiler.op(ops.END)
+    if framing is ValueFraming.NULLABLE and not nullable:
+        rewrite, framing = Sequence((Literal(0), rewrite)), ValueFraming.WHOLE
+    compiler.entry(rewrite, framing, key, compiler.run)
     return compiler.program()
 
 
@@ -87,25 +70,7 @@ def compile_check(value: ByteRewrite | None, framing: ValueFraming, *, key: Byte
         key: The unchanging byte rewrite of the entry's key; None: any bytes.
     """
     compiler = _Compiler()
-    if key is not None:
-        compiler.pass_key(key)
-    if value is None:
-        compiler.op(ops.REST)
-    elif framing is ValueFraming.SEPARATED:
-        again = Label()
-        compiler.add(again)
-        compiler.parse(value)
-        compiler.op(ops.AGAIN, again)
-    elif framing is ValueFraming.NULLABLE:
-        null = Label()
-        compiler.branch(1, 0, 0, null)
-        compiler.parse(value)
-        compiler.op(ops.END)
-        compiler.add(null)
-        compiler.op(ops.REST)
-    else:
-        compiler.parse(value)
-    compiler.op(ops.END)
+    compiler.entry(value or Rest(), ValueFraming.WHOLE if value is None else framing, key, compiler.parse)
     compiler.hurry()
     return compiler.program()
 
@@ -113,21 +78,36 @@ def compile_check(value: ByteRewrite | None, framing: ValueFraming, *, key: Byte
 class _Compiler(Parsing):
     """Walks a byte rewrite, and appends the ops that parse a value and those that write it."""
 
-    def run_key(self, rewrite: ByteRewrite) -> None:
-        """Append the ops that parse and write an entry's key; they come first."""
-        self.op(ops.KEY)
-        self._place = None
-        self.run(rewrite)
-        self.op(ops.KEY_END)
-        self._place = Place(ops.VALUE)
-
-    def pass_key(self, rewrite: ByteRewrite) -> None:
-        """Append the ops that parse an entry's key; they come first."""
-        self.op(ops.KEY)
-        self._place = None
-        self.parse(rewrite)
-        self.op(ops.KEY_END)
-        self._place = Place(ops.VALUE)
+    def entry(
+        self,
+        value: ByteRewrite,
+        framing: ValueFraming,
+        key: ByteRewrite | None,
+        each: Callable[[ByteRewrite], object],
+    ) -> None:
+        """Append the ops for an entry: those for its key, if any, and for its value; `each` compiles both."""
+        if key is not None:
+            self.op(ops.KEY)
+            self._place = None
+            each(key)
+            self.op(ops.KEY_END)
+            self._place = Place(ops.VALUE)
+        label = Label()
+        if framing is ValueFraming.SEPARATED:
+            self.add(label)
+            each(value)
+            self.op(ops.AGAIN, label)
+        elif framing is ValueFraming.NULLABLE:
+            self.branch(1, 0, 0, label)
+            each(Constant(b"\0"))
+            each(value)
+            self.op(ops.END)
+            self.add(label)
+            each(Constant(b"\1"))
+            self.op(ops.REST)
+        else:
+            each(value)
+        self.op(ops.END)
 
     def hurry(self) -> None:
         """Put a `LIKELY` op before each run of small skipping ops: it skips them all at once if no value is null.

@@ -221,19 +221,24 @@ def read_stored(kind: StateKind, serializer: Any, value: bytes) -> Any:
         value: The value bytes.
     """
     try:
-        match kind.row.framing:
-            case ValueFraming.SEPARATED:
-                return list(read_separated(serializer.element, value))
-            case ValueFraming.NULLABLE:
-                return None if DataInputView(value).read_boolean() else decode(serializer.value, value[1:])
-            case ValueFraming.WHOLE | None:
-                return decode(serializer, value)
-            case _:
-                assert_never(kind.row.framing)
+        return read_pieces(kind, kind.item_of(serializer), value)
     except StateShiftError as error:
         if kind.row.pieces:
             add_step(error, kind.row.pieces[-1][0])
         raise
+
+
+def read_pieces(kind: StateKind, reader: Any, value: bytes) -> Any:
+    """Return what the value bytes of an entry hold; `reader` reads a value, an element, or a value of a map."""
+    match kind.row.framing:
+        case ValueFraming.SEPARATED:
+            return list(read_separated(reader, value))
+        case ValueFraming.NULLABLE:
+            return None if DataInputView(value).read_boolean() else decode(reader, value[1:])
+        case ValueFraming.WHOLE | None:
+            return decode(reader, value)
+        case _:
+            assert_never(kind.row.framing)
 
 
 def read_separated(element: TypeSerializer[Any], data: bytes) -> Iterator[Any]:
