@@ -7,6 +7,7 @@ have serializers and byte rewrites instead.
 from __future__ import annotations
 
 from contextlib import nullcontext
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import attrs
@@ -47,7 +48,7 @@ BOOLEAN = ByteForm(DataInputView.read_boolean, DataOutputView.write_boolean)
 SHORT = ByteForm(DataInputView.read_short, DataOutputView.write_short, 2)
 INT = ByteForm(DataInputView.read_int, DataOutputView.write_int, 4)
 LONG = ByteForm(DataInputView.read_long, DataOutputView.write_long, 8)
-UTF = ByteForm(DataInputView.read_utf, DataOutputView.write_utf, 2)
+UTF: ByteForm[str] = ByteForm(methodcaller("read_utf"), DataOutputView.write_utf, 2)
 
 
 def sized(what: str) -> ByteForm[bytes]:
