@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 import attrs
 
-from .byte_forms import ByteForm, many, marked
+from .byte_forms import ByteForm, many, marked, stepped
 from .errors import (
     CorruptSavepoint,
     DeclarationError,
@@ -282,11 +282,7 @@ class CompositeTypeSerializerSnapshot(TypeSerializerConfigSnapshot[T]):
             raise CorruptSavepoint(
                 f"{type(self).__name__} has {count} nested snapshots and should have {self.nested_count}", offset=start
             )
-        self.nested = tuple(self._read_nested(source, index) for index in range(count))
-
-    def _read_nested(self, source: DataInputView, index: int) -> TypeSerializerConfigSnapshot[Any]:
-        with at_step(self.step(index)):
-            return read_versioned_snapshot(source)
+        self.nested = tuple([stepped(self.step(index), SNAPSHOT).read(source) for index in range(count)])
 
 
 def require_readable(snapshot: TypeSerializerConfigSnapshot[Any]) -> None:

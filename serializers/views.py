@@ -30,11 +30,6 @@ def split_surrogates(text: str) -> str:
     return "".join(map(chr, struct.unpack(f">{len(units) // 2}H", units)))
 
 
-def join_surrogates(text: str) -> str:
-    """Undo `split_surrogates`; lone surrogates stay as they are."""
-    return text.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "surrogatepass")
-
-
 def encode_modified_utf8(text: str) -> bytes:
     """Encode as Java's modified UTF-8: NUL as two bytes, surrogates one by one (format notes 1.1)."""
     if text.isascii() and "\0" not in text:
@@ -47,7 +42,8 @@ def decode_modified_utf8(data: bytes) -> str:
     if data.isascii() and b"\0" not in data:
         return data.decode("ascii")
     try:
-        text = join_surrogates(data.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass"))
+        split = data.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
+        text = split.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "surrogatepass")
     except UnicodeDecodeError as error:
         raise CorruptSavepoint("a name is not valid modified UTF-8") from error
     if encode_modified_utf8(text) != data:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args
 
 from ..errors import DeclarationError
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from ..hints import HintTable
     from ..json_forms import JsonFormTable, Tagger
     from ..serializer import TypeSerializer
+    from ..snapshot import CompositeTypeSerializerSnapshot
     from ..source import NullTable, Snapshot, SourceTable, StoredNulls, TypeSource
     from .arrays import PrimitiveArraySnapshot
 
@@ -217,13 +219,9 @@ def _optional(source: TypeSource, snapshot: NullableSerializerSnapshot, use: Use
     return f"{source.hint(inner, use)} | None"
 
 
-def _tuple_source(source: TypeSource, snapshot: TupleSerializerSnapshot, use: Use) -> str:
-    return f"tuple[{', '.join(source.hint(item, use) for item in snapshot.nested)}]"
-
-
-def _either_source(source: TypeSource, snapshot: JavaEitherSerializerSnapshot, use: Use) -> str:
-    left, right = (source.hint(side, use) for side in snapshot.nested)
-    return f"Either[{left}, {right}]"
+def _of_all(name: str, source: TypeSource, snapshot: CompositeTypeSerializerSnapshot[Any], use: Use) -> str:
+    """Return a name with the hints of all parts."""
+    return f"{name}[{', '.join(source.hint(item, use) for item in snapshot.nested)}]"
 
 
 def _ttl_aware(source: TypeSource, snapshot: TtlAwareSerializerSnapshot, use: Use) -> str:
@@ -242,9 +240,9 @@ SOURCES: SourceTable = {
     SetSerializerSnapshot: _set_source,
     MapSerializerSnapshot: _map_source,
     NullableSerializerSnapshot: _optional,
-    TupleSerializerSnapshot: _tuple_source,
+    TupleSerializerSnapshot: partial(_of_all, "tuple"),
     Tuple0SerializerSnapshot: "tuple[()]",
-    JavaEitherSerializerSnapshot: _either_source,
+    JavaEitherSerializerSnapshot: partial(_of_all, "Either"),
     TtlAwareSerializerSnapshot: _ttl_aware,
 }
 
@@ -280,16 +278,8 @@ def _look_into_tuple(nulls: StoredNulls, value: Iterable[Any], snapshot: TupleSe
         nulls.look(item, kind)
 
 
-def _look_into_either(nulls: StoredNulls, value: Any, snapshot: JavaEitherSerializerSnapshot) -> None:
-    nulls.look(value.value, snapshot.nested[isinstance(value, Right)])
-
-
 def _look_within(nulls: StoredNulls, value: Any, snapshot: Snapshot) -> None:
     nulls.look(value, snapshot.children()[0])
-
-
-def _look_behind_stamp(nulls: StoredNulls, value: Any, snapshot: TtlSerializerSnapshot) -> None:
-    nulls.look(value.value, snapshot.nested[1])
 
 
 NULLS: NullTable = {
@@ -299,8 +289,8 @@ NULLS: NullTable = {
     SetSerializerSnapshot: _look_into_set,
     MapSerializerSnapshot: _look_into_map,
     TupleSerializerSnapshot: _look_into_tuple,
-    JavaEitherSerializerSnapshot: _look_into_either,
+    JavaEitherSerializerSnapshot: lambda nulls, one, of: nulls.look(one.value, of.nested[isinstance(one, Right)]),
     NullableSerializerSnapshot: _look_within,
-    TtlSerializerSnapshot: _look_behind_stamp,
+    TtlSerializerSnapshot: lambda nulls, stamped, snapshot: nulls.look(stamped.value, snapshot.nested[1]),
     TtlAwareSerializerSnapshot: _look_within,
 }

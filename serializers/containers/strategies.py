@@ -40,10 +40,6 @@ def _maps(drawing: Drawing, serializer: MapSerializer[Any, Any]) -> SearchStrate
     return st.dictionaries(drawing.values(serializer.key), values, max_size=MOST_ITEMS)
 
 
-def _eithers(drawing: Drawing, serializer: EitherSerializer) -> SearchStrategy[Any]:
-    return st.builds(Left, drawing.values(serializer.left)) | st.builds(Right, drawing.values(serializer.right))
-
-
 STRATEGIES: StrategyTable = {
     BytesSerializer: always(st.binary(max_size=12)),
     PrimitiveArraySerializer: _lists,
@@ -54,7 +50,9 @@ STRATEGIES: StrategyTable = {
     SetSerializer: _sets,
     MapSerializer: _maps,
     TupleSerializer: lambda drawing, serializer: st.tuples(*map(drawing.values, serializer.fields)),
-    EitherSerializer: _eithers,
+    EitherSerializer: lambda drawing, serializer: (
+        st.builds(Left, drawing.values(serializer.left)) | st.builds(Right, drawing.values(serializer.right))
+    ),
     OptionalSerializer: lambda drawing, serializer: drawing.nullable(serializer.value, takes_null=True),
     TtlSerializer: lambda drawing, one: st.builds(TtlValue, whole(40).map(abs), drawing.values(one.value)),
 }

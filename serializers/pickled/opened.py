@@ -294,12 +294,10 @@ def _refuse_another_type(value: Any, new: TypeSerializer[Any]) -> None:
         raise _becomes_another(value, new, "ENUM-8")
     elif isinstance(value, bool) and isinstance(new, NumberSerializer):
         raise _becomes_another(value, new, "PRIM-4")
-    elif isinstance(new, FloatSerializer) and isinstance(value, int | float) and _is_rounded(value):
+    elif isinstance(new, FloatSerializer) and isinstance(value, int | float):
+        if math.isnan(value) or to_single_precision(value) == value:
+            return
         raise _becomes_another(value, new, "PRIM-3")
-
-
-def _is_rounded(value: float) -> bool:
-    return not math.isnan(value) and to_single_precision(value) != value
 
 
 def _becomes_another(value: Any, new: TypeSerializer[Any], rule: str) -> ValueNotConvertible:

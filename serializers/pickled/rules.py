@@ -31,7 +31,7 @@ def judge(new: PickleSerializer[Any], old: TypeSerializerConfigSnapshot[Any]) ->
     if old.kind != "pickle":
         return families.judge(ANY, "pickle", new, old) or unrelated(new, old)
     old = cast("PickledSnapshot", old)
-    has_hook = new.upgrade is not None or _has_hook(new)
+    has_hook = new.upgrade is not None or reads_older_state(new.python_class)
     result = _Comparison(new.fingerprint, old, new.redirects, has_hook, is_record_class(new.python_class)).result()
     if result.is_migration_required():
         needs = obstacles(old)
@@ -58,11 +58,6 @@ def judge_stored(
     if result.is_migration_required():
         return CompatibilityResult.incompatible(*result.findings)  # without the class they cannot be opened and written
     return result
-
-
-def _has_hook(new: PickleSerializer[Any]) -> bool:
-    cls: Any = new.python_class
-    return reads_older_state(cls)
 
 
 def obstacles(old: PickledSnapshot) -> tuple[Obstacle, ...]:

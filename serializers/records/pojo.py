@@ -168,7 +168,11 @@ class PojoSerializerSnapshot(RecordSnapshot):
         self.java_class = source.read_utf()
         self._stored = self._restored = None
         self.fields = tuple(
-            PojoField(entry.name, _declaring_class(entry.key), _nested(entry, source, step=f".{entry.name}"))
+            PojoField(
+                entry.name,
+                None if entry.key is None else DataInputView(entry.key).read_utf(),
+                _nested(entry, source, step=f".{entry.name}"),
+            )
             for entry in OPTIONAL_MAP.read(source).entries
         )
         self.registered, self.unregistered = (
@@ -208,10 +212,6 @@ def _field_key(field: PojoField) -> bytes | None:
     key.write_utf(field.declared_by)
     key.write_utf(field.name)
     return key.getvalue()
-
-
-def _declaring_class(key: bytes | None) -> str | None:
-    return None if key is None else DataInputView(key).read_utf()
 
 
 def _snapshot_bytes(snapshot: TypeSerializerConfigSnapshot[Any] | None, within: DataOutputView) -> bytes | None:

@@ -182,7 +182,8 @@ class RecursiveRecordSerializer(RecordSerializer[T]):
         return rewrite.ByteRewrite()
 
     def serialize(self, value: T, target: DataOutputView) -> None:
-        with record_scopes.serializers.entered(self.circle, self._too_deep_to_write):
+        too_deep = f"{self._too_deep()}, or contains itself"
+        with record_scopes.serializers.entered(self.circle, lambda: ValueNotConvertible(too_deep, advice=_ADVICE)):
             super().serialize(value, target)
 
     def deserialize(self, source: DataInputView) -> T:
@@ -196,9 +197,6 @@ class RecursiveRecordSerializer(RecordSerializer[T]):
 
     def _too_deep(self) -> str:
         return f"a value of {self.name} is nested within itself more than {most_levels()} levels deep"
-
-    def _too_deep_to_write(self) -> ValueNotConvertible:
-        return ValueNotConvertible(f"{self._too_deep()}, or contains itself", advice=_ADVICE)
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[T]:
         plain = cast("RecordSerializerSnapshot", super().snapshot_configuration())

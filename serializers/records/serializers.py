@@ -360,7 +360,10 @@ class RecordSnapshot(TypeSerializerConfigSnapshot[Any]):
     def _restored_subclasses(
         self, subclasses: tuple[StoredSubclass, ...], readers: Readers | None
     ) -> tuple[Subclass, ...]:
-        return tuple((name, _subclass_reader(snapshot, readers or {})) for name, snapshot in subclasses)
+        found: Any = readers or {}
+        return tuple(
+            (name, found.get(snapshot.record_name()) or snapshot.restore_with({})) for name, snapshot in subclasses
+        )
 
 
 def holds_nulls(snapshot: TypeSerializerConfigSnapshot[Any]) -> bool:
@@ -375,11 +378,6 @@ def _reader(field: StoredField, readers: Mapping[str, TypeDeserializer[Any]]) ->
         return readers[field.name]  # type: ignore[return-value]  # it only ever reads
     with at_step(f".{field.name}"):
         return field.snapshot.restore_serializer()
-
-
-def _subclass_reader(snapshot: RecordSnapshot, readers: Readers) -> DescribedRecordSerializer[Any]:
-    name = snapshot.record_name()
-    return readers[name] if name in readers else snapshot.restore_with({})  # type: ignore[return-value]  # only reads
 
 
 RECORD_SNAPSHOT = checked(
