@@ -17,6 +17,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Mapping
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 import attrs
@@ -28,7 +29,7 @@ from ..serializer import DECLARED
 from ..stored_names import lasting, qualified_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ..serializer import TypeSerializer
     from ..snapshot import TypeSerializerConfigSnapshot
@@ -358,6 +359,19 @@ def check_default(where: str, default: Default | None, encode: Callable[[Any], o
         encode(default.value)
     except StateShiftError as error:
         raise DeclarationError(f"the default of {where} does not fit its type: {error.what}") from error
+
+
+def builder(python_class: Any, names: Sequence[str]) -> Callable[..., Any]:
+    """Return what builds an instance from the values of the constructor's arguments of these names, in their order."""
+    parameters = inspect.signature(python_class).parameters.values()
+    first = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD][: len(names)]
+    if first == [*names]:
+        build: Callable[..., Any] = python_class
+        return build
+    if sorted(first) != sorted(names):
+        return lambda *values: python_class(**dict(zip(names, values, strict=True)))
+    in_order = itemgetter(*map([*names].index, first))
+    return lambda *values: python_class(*in_order(values))
 
 
 def is_frozen_class(python_class: Any, fields: int) -> bool:

@@ -11,8 +11,7 @@ Rewrites: stored fields in stored order, each behind its null flag, and new fiel
 from __future__ import annotations
 
 import struct
-from inspect import signature
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -20,7 +19,7 @@ import attrs
 from .. import rewrite
 from ..primitives.numeric import BooleanSerializer, NumberSerializer
 from ..primitives.text import StringSerializer
-from .classes import is_frozen_class
+from .classes import builder, is_frozen_class
 from .pojo import PojoSerializer
 from .rules import RecordConversion
 from .serializers import PLAIN_RECORD, DescribedRecordSerializer, RecordSerializer
@@ -120,7 +119,7 @@ def _packing(
 
 
 def _unpacking(python_class: Any, fields: Sequence[RecordField]) -> Callable[[bytes | bytearray], Any]:
-    build = _builder(python_class, [field.init_name or field.attribute or field.name for field in fields])
+    build = builder(python_class, [field.init_name or field.attribute or field.name for field in fields])
     runs = [(form.unpack_from, form.size, has_text) for form, _, has_text in _runs(fields, "B")]
     booleans = [at for at, field in enumerate(fields) if isinstance(field.serializer, BooleanSerializer)]
 
@@ -142,24 +141,11 @@ def _unpacking(python_class: Any, fields: Sequence[RecordField]) -> Callable[[by
                     at = end
             for place in booleans:
                 values[place] = (False, True)[values[place]]
-            return build(values) if at == len(data) and data[:1] == _HEAD else None
+            return build(*values) if at == len(data) and data[:1] == _HEAD else None
         except Exception:  # noqa: BLE001 - the serializer says what is wrong
             return None
 
     return unpack
-
-
-def _builder(python_class: Any, names: list[str]) -> Callable[[list[Any]], Any]:
-    """Return what builds a value from those of its arguments."""
-    order = [one.name for one in signature(python_class).parameters.values() if one.kind is one.POSITIONAL_OR_KEYWORD][
-        : len(names)
-    ]
-    if sorted(order) != sorted(names):
-        return lambda values: python_class(**dict(zip(names, values, strict=True)))
-    if len(names) == 1:
-        return lambda values: python_class(values[0])
-    in_order = itemgetter(*map(names.index, order))
-    return lambda values: python_class(*in_order(values))
 
 
 _HEAD = bytes([PLAIN_RECORD])

@@ -21,6 +21,7 @@ from ...serializers.containers.tuples import TupleSerializer
 from ...serializers.containers.wrappers import OptionalSerializer
 from ...serializers.errors import ValueNotConvertible, at_step, shown
 from ...serializers.primitives.numeric import BooleanSerializer, DoubleSerializer
+from ...serializers.records.classes import builder
 from ...serializers.records.columns import column_of_field
 from ...serializers.records.serializers import DescribedRecordSerializer
 from ...serializers.rows.serializers import RowSerializer
@@ -31,7 +32,7 @@ from ..user_code import called
 from .column_values import all_codecs, encode_column, encode_values, listed, python_values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from ...serializers.serializer import TypeSerializer
 
@@ -109,22 +110,12 @@ def _records(serializer: Serializer, column: pa.Array) -> list[Any]:
             parts[argument] = values
         else:
             parts[argument] = [field.default.make() for _ in range(len(column))]
-    build = _builder(serializer.python_class, tuple(parts))
+    build = builder(serializer.python_class, [*parts])
     return called(
         lambda: list(map(build, *parts.values())) if parts else [build() for _ in range(len(column))],
         lambda: f"{serializer.python_name} cannot be built from a row",
         "let the class accept what the columns have",
     )
-
-
-def _builder(python_class: Any, names: tuple[str, ...]) -> Callable[..., Any]:
-    """Return what builds an object from the values of arguments in this order."""
-    parameters = signature(python_class).parameters.values()
-    positional = tuple(one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD)
-    if positional[: len(names)] == names:
-        built: Callable[..., Any] = python_class
-        return built
-    return lambda *values: python_class(**dict(zip(names, values, strict=True)))
 
 
 def result_kind(serializer: TypeSerializer[Any]) -> pa.DataType:
