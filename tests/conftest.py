@@ -55,16 +55,31 @@ FIXTURES = Path(__file__).parent / "fixtures"
 ROOT = Path(__file__).parents[1]
 
 
-class _RootIsAFolder:
-    """The root has an `__init__.py`, which pytest would import a second time, under the name of the checkout."""
+class _Folders:
+    """One node for each folder.
+
+    The root has an `__init__.py`, which pytest would import a second time, under the name of the checkout. And pytest
+    makes the nodes of folders anew for a file beside them that is named on its command line: the fixtures of their
+    conftest files would stay with the nodes before (`pytest tests/state/native tests/test_facade.py tests/state`).
+    """
+
+    def __init__(self):
+        self._nodes = {}
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collect_directory(self, path, parent):
-        return pytest.Dir.from_parent(parent, path=path) if path == ROOT else None
+        if path == ROOT:
+            self._nodes.setdefault(path, pytest.Dir.from_parent(parent, path=path))
+        return self._nodes.get(path)
+
+    @pytest.hookimpl
+    def pytest_collectstart(self, collector):
+        if isinstance(collector, pytest.Directory):
+            self._nodes.setdefault(collector.path, collector)
 
 
 def pytest_configure(config):
-    config.pluginmanager.register(_RootIsAFolder())
+    config.pluginmanager.register(_Folders())
 
 
 TOGETHER = {"stateshift_spark": "spark", "s3": "s3", "wheel": "wheel"}

@@ -139,7 +139,7 @@ def test_the_older_header_has_no_compression_flag():
 
 def test_another_version_is_refused():
     with pytest.raises(UnsupportedFormat, match="version 9"):
-        read_operator_header(DataInputView(header_bytes(attrs.evolve(HEADER, version=9))))
+        read_operator_header(DataInputView((9).to_bytes(4, "big") + header_bytes(HEADER)[4:]))
 
 
 def test_elements_of_a_state_that_is_not_declared_are_refused():
