@@ -6,7 +6,6 @@ have serializers and byte rewrites instead.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -179,7 +178,9 @@ def several(*forms: ByteForm[Any], within: Within | None = None) -> ByteForm[tup
 
     def read(source: DataInputView) -> tuple[Any, ...]:
         name = first.read(source)
-        with nullcontext() if within is None else within(name):
+        if within is None:
+            return (name, *[form.read(source) for form in others])
+        with within(name):
             return (name, *[form.read(source) for form in others])
 
     def write(target: DataOutputView, values: tuple[Any, ...]) -> None:

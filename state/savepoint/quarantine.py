@@ -41,6 +41,7 @@ from ..formats.flink.meta_info import (
 )
 from ..formats.flink.metadata import MAX_PARALLELISM
 from ..formats.flink.state_kinds import info_snapshot, state_kind
+from ..transcode.framing import ENTRY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -243,8 +244,7 @@ class QuarantinedValue:
             return
         source = DataInputView(self.value_bytes)
         while source.remaining():
-            key = source.read_fully(source.read_size("bytes of a key"))
-            yield key, source.read_fully(source.read_size("bytes of a value"))
+            yield ENTRY.read(source)
 
     @property
     def shown_key(self) -> str | None:

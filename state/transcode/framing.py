@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...compat.description import ValueFraming
+from ...serializers.byte_forms import ByteForm, several, sized
 from ...serializers.containers.pieces import encode_each, unique
 from ...serializers.containers.wrappers import OptionalSerializer
 from ...serializers.errors import ValueNotConvertible, shown
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 
     from ...compat.description import StateKind
     from ...serializers.serializer import TypeSerializer
+
+
+ENTRY: ByteForm[tuple[bytes, bytes]] = several(sized("a key"), sized("a value"))
+"""Of a key and its value, as they stand in a block."""
 
 
 @attrs.frozen

@@ -15,7 +15,7 @@ from ...serializers.containers.pieces import unique
 from ...serializers.errors import CorruptSavepoint, StateShiftError, ValuesCollide, at_step, located, shown
 from ...serializers.views import DataInputView, DataOutputView
 from ..user_code import called
-from .framing import entry_values
+from .framing import ENTRY, entry_values
 from .objects import expect_end, read_old
 from .transcoder import BadValue, Transcoded
 
@@ -66,10 +66,8 @@ class KindTranscoder:
                 if not new:
                     dropped.append(address)
                 framed += len(new)
-                for key, value in new:
-                    for part in (key, value):
-                        target.write_int(len(part))
-                        target.write(part)
+                for entry in new:
+                    ENTRY.write(target, entry)
         return Transcoded(target.getvalue(), keys, tuple(dropped), quarantined=tuple(aside), framed=framed)
 
     def _by_key(self, block: bytes | memoryview) -> dict[bytes, Entries]:
@@ -78,8 +76,7 @@ class KindTranscoder:
         is_map = self._transform.old_kind.has_user_keys
         source = DataInputView(bytes(block))
         while source.remaining():
-            key = source.read_fully(source.read_size("bytes of a key"))
-            value = source.read_fully(source.read_size("bytes of a value"))
+            key, value = ENTRY.read(source)
             gathered.setdefault(self.framing.keys.address(key) if is_map else key, []).append((key, value))
         return gathered
 
@@ -143,9 +140,8 @@ class KindTranscoder:
         value = entries[0][1]
         if self._transform.old_kind.has_user_keys:
             target = DataOutputView()
-            for part in (part for pair in entries for part in pair):
-                target.write_int(len(part))
-                target.write(part)
+            for entry in entries:
+                ENTRY.write(target, entry)
             value = target.getvalue()
         return BadValue.of(error, address, value, int.from_bytes(address[: self.framing.keys.prefix], "big"))
 

@@ -17,12 +17,10 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ....serializers.errors import StateShiftError, ValueNotConvertible, cause_text, shown
 from ....serializers.flink.namespaces import VOID_NAMESPACE
-from ....serializers.views import DataOutputView
 from ...entry_keys import decode
 from ...key_groups import key_group, key_hasher
-from ..key_bytes import no_current_key, require_own
+from ..key_bytes import encoder, no_current_key, require_own
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
@@ -50,10 +48,10 @@ class Identity:
         by_bytes: Returns the bytes of a value, where they are its identity; None where a value is its own identity.
     """
 
-    __slots__ = ("_serialize", "_serializer", "by_bytes")
+    __slots__ = ("_serializer", "_written", "by_bytes")
 
     def __init__(self, serializer: TypeSerializer[Any]) -> None:
-        self._serializer, self._serialize = serializer, serializer.serialize
+        self._serializer, self._written = serializer, encoder(serializer)
         by_object = _is_by_object(serializer.snapshot_configuration())
         self.by_bytes: Callable[[Any], bytes] | None = None if by_object else self._written
 
@@ -72,18 +70,6 @@ class Identity:
     def to_bytes(self, identity: Any) -> bytes:
         """Return the bytes of the value with this identity."""
         return self._written(identity) if self.by_bytes is None else identity
-
-    def _written(self, value: Any) -> bytes:
-        target = DataOutputView()
-        try:
-            self._serialize(value, target)
-        except StateShiftError:
-            raise
-        except Exception as error:
-            raise ValueNotConvertible(
-                f"{shown(value)} cannot be written: {cause_text(error)}", advice="pass a value of the declared type"
-            ) from error
-        return target.getvalue()
 
 
 _MOST_KNOWN_KEYS = 1 << 20

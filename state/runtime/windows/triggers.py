@@ -77,7 +77,35 @@ class Trigger(ABC, Generic[T, W]):
         """Remove the timers and states of a window that is gone."""
 
 
-class EventTimeTrigger(Trigger[Any, Any]):
+class NeverTrigger(Trigger[Any, Any]):
+    """Never fires; the default of `GlobalWindows`. Other triggers say when they do."""
+
+    def on_element(
+        self, element: Any, timestamp: int | None, window: Any, ctx: contexts.TriggerContext
+    ) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(self, time: int, window: Any, ctx: contexts.TriggerContext) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time: int, window: Any, ctx: contexts.TriggerContext) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def on_merge(self, window: Any, ctx: contexts.OnMergeContext) -> None:
+        pass
+
+    def clear(self, window: Any, ctx: contexts.TriggerContext) -> None:
+        pass
+
+
+class _Mergeable(NeverTrigger):
+    """Base of the triggers that can serve windows that merge."""
+
+    def can_merge(self) -> bool:
+        return True
+
+
+class EventTimeTrigger(_Mergeable):
     """Fires when the watermark passes the end of a window, and at once for each late element."""
 
     @staticmethod
@@ -93,14 +121,8 @@ class EventTimeTrigger(Trigger[Any, Any]):
         ctx.register_event_time_timer(window.max_timestamp())
         return TriggerResult.CONTINUE
 
-    def on_processing_time(self, time: int, window: Any, ctx: contexts.TriggerContext) -> TriggerResult:
-        return TriggerResult.CONTINUE
-
     def on_event_time(self, time: int, window: Any, ctx: contexts.TriggerContext) -> TriggerResult:
         return TriggerResult.FIRE if time == window.max_timestamp() else TriggerResult.CONTINUE
-
-    def can_merge(self) -> bool:
-        return True
 
     def on_merge(self, window: Any, ctx: contexts.OnMergeContext) -> None:
         if window.max_timestamp() > ctx.get_current_watermark():  # else the next element fires
@@ -110,7 +132,7 @@ class EventTimeTrigger(Trigger[Any, Any]):
         ctx.delete_event_time_timer(window.max_timestamp())
 
 
-class ProcessingTimeTrigger(Trigger[Any, Any]):
+class ProcessingTimeTrigger(_Mergeable):
     """Fires when the clock passes the end of a window."""
 
     @staticmethod
@@ -127,12 +149,6 @@ class ProcessingTimeTrigger(Trigger[Any, Any]):
     def on_processing_time(self, time: int, window: Any, ctx: contexts.TriggerContext) -> TriggerResult:
         return TriggerResult.FIRE
 
-    def on_event_time(self, time: int, window: Any, ctx: contexts.TriggerContext) -> TriggerResult:
-        return TriggerResult.CONTINUE
-
-    def can_merge(self) -> bool:
-        return True
-
     def on_merge(self, window: Any, ctx: contexts.OnMergeContext) -> None:
         if window.max_timestamp() > ctx.get_current_processing_time():
             ctx.register_processing_time_timer(window.max_timestamp())
@@ -141,7 +157,7 @@ class ProcessingTimeTrigger(Trigger[Any, Any]):
         ctx.delete_processing_time_timer(window.max_timestamp())
 
 
-class CountTrigger(Trigger[Any, Any]):
+class CountTrigger(_Mergeable):
     """Fires for each further number of elements of a window; the window keeps them.
 
     Args:
@@ -171,15 +187,6 @@ class CountTrigger(Trigger[Any, Any]):
             return TriggerResult.CONTINUE
         count.clear()
         return TriggerResult.FIRE
-
-    def on_processing_time(self, time: int, window: Any, ctx: contexts.TriggerContext) -> TriggerResult:
-        return TriggerResult.CONTINUE
-
-    def on_event_time(self, time: int, window: Any, ctx: contexts.TriggerContext) -> TriggerResult:
-        return TriggerResult.CONTINUE
-
-    def can_merge(self) -> bool:
-        return True
 
     def on_merge(self, window: Any, ctx: contexts.OnMergeContext) -> None:
         ctx.merge_partitioned_state(self._count)
@@ -226,24 +233,3 @@ class PurgingTrigger(Trigger[Any, Any]):
     @staticmethod
     def _purging(result: TriggerResult) -> TriggerResult:
         return TriggerResult.FIRE_AND_PURGE if result.is_fire() else result
-
-
-class NeverTrigger(Trigger[Any, Any]):
-    """Never fires; the default of `GlobalWindows`."""
-
-    def on_element(
-        self, element: Any, timestamp: int | None, window: Any, ctx: contexts.TriggerContext
-    ) -> TriggerResult:
-        return TriggerResult.CONTINUE
-
-    def on_processing_time(self, time: int, window: Any, ctx: contexts.TriggerContext) -> TriggerResult:
-        return TriggerResult.CONTINUE
-
-    def on_event_time(self, time: int, window: Any, ctx: contexts.TriggerContext) -> TriggerResult:
-        return TriggerResult.CONTINUE
-
-    def on_merge(self, window: Any, ctx: contexts.OnMergeContext) -> None:
-        pass
-
-    def clear(self, window: Any, ctx: contexts.TriggerContext) -> None:
-        pass
