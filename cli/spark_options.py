@@ -209,19 +209,10 @@ def _changes(one: Told) -> Iterator[tuple[str, str, Any]]:
 
 
 def _function(place: str) -> Any:
-    from ..serializers.errors import JobNotFound
-    from ..state.job import import_user_module
+    from ..state.job import load_function
 
-    module, _, name = place.rpartition(":")
-    if not module or not name:
-        raise JobNotFound(
-            f"{place!r} does not name a function", advice="write module:function, such as clicks:to_total"
-        )
     search_here()
-    function = getattr(import_user_module(module), name, None)
-    if not callable(function):
-        raise JobNotFound(f"{module} has no function {name!r}", advice="name a function of the module")
-    return function
+    return load_function(place, advice="name a function of the module")
 
 
 def _json(one: Told, said: str) -> Any:

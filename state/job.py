@@ -364,6 +364,28 @@ def _loaded(file: Path, spelled: str) -> ModuleType:
     return module
 
 
+def load_function(place: str, *, advice: str) -> Callable[..., Any]:
+    """Import the function at `module:function`; the module may also be the path of its file, as in `load_job`.
+
+    Args:
+        place: The function.
+        advice: What to do if the module has none of this name.
+
+    Raises:
+        JobNotFound: The module is not there, or has no such function.
+        UserCodeFailed: The module cannot be imported.
+    """
+    module_name, _, name = place.rpartition(":")
+    if not module_name or not name:
+        raise JobNotFound(
+            f"{place!r} does not name a function", advice="write module:function, such as clicks:to_total"
+        )
+    function: Callable[..., Any] | None = getattr(import_user_module(module_name), name, None)
+    if not callable(function):
+        raise JobNotFound(f"{module_name} has no function {name!r}", advice=advice)
+    return function
+
+
 def load_job(place: str) -> Job:
     """Import the job at `module:attribute`; the attribute is a `Job` or a function without arguments that returns one.
 

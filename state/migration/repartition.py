@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...compat.repartition import Merge, Repartition
-from ...serializers.errors import DeclarationError, JobNotFound
-from ..job import import_user_module
+from ...serializers.errors import DeclarationError
+from ..job import load_function
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,7 +43,8 @@ def _number(text: str) -> tuple[str, int]:
 
 def _merge(text: str) -> tuple[str, Merge]:
     state, _, place = text.partition("=")
-    if not state or not _is_place(place):
+    module_name, _, name = place.rpartition(":")
+    if not (state and module_name and name):
         raise DeclarationError.before_writing(
             f"{text!r} is not of the form STATE=MODULE:FUNCTION",
             advice="write --merge STATE=MODULE:FUNCTION, such as total=operator:add",
@@ -51,17 +52,8 @@ def _merge(text: str) -> tuple[str, Merge]:
     return state, _loaded(place)
 
 
-def _is_place(text: str) -> bool:
-    module_name, _, name = text.rpartition(":")
-    return bool(module_name and name)
-
-
 def _loaded(place: str) -> Merge:
-    module_name, _, name = place.rpartition(":")
-    function = getattr(import_user_module(module_name), name, None)
-    if not callable(function):
-        raise JobNotFound(f"{module_name} has no function {name!r}", advice="name a function of two values")
-    return Merge(place, function)
+    return Merge(place, load_function(place, advice="name a function of two values"))
 
 
 @attrs.frozen
