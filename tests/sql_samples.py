@@ -263,6 +263,7 @@ SAMPLES |= {
         " FROM l GROUP BY k",
         "k INT, n BIGINT, m BIGINT, d DECIMAL(38,6)",
     ),
+    "aggregate-array": Sample(("l",), "SELECT k, ARRAY_AGG(id) FROM l GROUP BY k", "k INT, ids ARRAY<INT>"),
     "aggregate-retract": Sample(
         ("c",),
         "SELECT k, SUM(v), MAX(v), COUNT(DISTINCT v) FILTER (WHERE id > 2), COUNT(DISTINCT v),"
@@ -1013,3 +1014,19 @@ def of_over_row():
 
 
 EXPECTED |= {"upsert-materialize": of_materializer, "over-row": of_over_row}
+
+
+def linked(numbers):
+    """Give the bytes of a linked list of INT: the size, a bit for each null, the numbers."""
+    items = b"".join(number.to_bytes(4, "big") for number in numbers)
+    return len(numbers).to_bytes(4, "big") + bytes((len(numbers) + 7) // 8) + items
+
+
+def of_array():
+    def value(of):
+        return row(row({"$bytes": linked([one.id for one in of]).hex()}, {"$bytes": linked([]).hex()}))
+
+    return {"group-aggregate": {"accState": value_state(LEFTS, by_k, value)}}
+
+
+EXPECTED["aggregate-array"] = of_array

@@ -450,3 +450,9 @@ def test_timers_on_the_heap_need_no_declaration(run, root):
 
     assert "raw keyed state (timers that the job kept on the heap)" in shown
     assert "only if the operator declares" not in shown
+
+
+def test_a_type_that_has_code_of_java_says_that_it_is_kept(run, root):
+    shown = run("inspect", root / "tests/fixtures/flink-sql-2.3/rank-retract/savepoint").stdout
+
+    assert "SortedMap<RowData<INT>, long> in the order of kept Java code" in shown
