@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ..serializers.compatibility import Decision, Flagged, Verdict
+from ..serializers.compatibility import Decision, Verdict
 from ..serializers.ways_out import Option, Told, WayOut, in_python, on_command_line
 from ..serializers.wording import many
 from .description import StateKind
@@ -54,11 +54,8 @@ def finding_line(finding: Finding) -> str:
 
 
 def _reason(finding: Finding) -> str:
-    return f"{finding.reason}  [{finding.rule}]" + "".join(f" {_flag_text(flag, finding)}" for flag in finding.flags)
-
-
-def _flag_text(flag: Flagged, finding: Finding) -> str:
-    return f"{flag} (forbidden)" if flag.flag in finding.forbidden else str(flag)
+    flags = (f" {flag}{' (forbidden)' * (flag.flag in finding.forbidden)}" for flag in finding.flags)
+    return f"{finding.reason}  [{finding.rule}]{''.join(flags)}"
 
 
 @attrs.frozen
@@ -140,7 +137,8 @@ def blocks(report: CheckReport, *, everything: bool = False) -> Iterator[Words |
         for subject in subjects:
             first, *others = alike.get(likeness(subject.told), [subject])
             is_first = subject is first or subject not in others
-            listed = subject if is_first else attrs.evolve(subject, body=(_as_there(first.place, subject),))
+            there = Words(4, ((as_there(first.place, subject.told), "dim"),))
+            listed = subject if is_first else attrs.evolve(subject, body=(there,))
             places = [one.place for one in others] if len(others) >= _MOST_ALIKE else []
             if is_first or not places:
                 told = elsewhere(places) if subject is first else ""
@@ -229,11 +227,6 @@ def _renames_first(report: CheckReport) -> Iterator[Words]:
             first = WayOut.telling("first try", Option.RENAME_UID, operator.likely_uid, operator.uid)
             told = f": if it is the same operator, it answers {len(answered)} of the {report.counts[Decision.REFUSE]}"
             yield Words(2, ((first, "bold"), (told, "")))
-
-
-def _as_there(place: str, subject: Subject[Words | Differences]) -> Words:
-    """Return the line that refers to the report on another place."""
-    return Words(4, ((as_there(place, subject.told), "dim"),))
 
 
 def _subjects(

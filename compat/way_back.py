@@ -124,7 +124,7 @@ def ways_back(report: CheckReport) -> WaysBack:
     for operator in report.operators:
         if operator.status is Status.NEW:
             continue
-        answers, key = _answers(operator, _with_code(operator, report.code), report)
+        answers, key = _answers(operator, report)
         if key is not None:
             keys[operator.operator_id] = key
         for state in operator.states:
@@ -195,11 +195,6 @@ def _has_type_of(code: SerializerDescription | None, stored: SerializerDescripti
     return one == other
 
 
-def _with_code(operator: OperatorReport, code: JobDescription | None) -> OperatorDescription | None:
-    """Return the stored operator of a report as declared by the code that wrote it, if that is known."""
-    return None if operator.was is None else _as_declared(operator.was, code)
-
-
 def _as_declared(was: OperatorDescription, code: JobDescription | None) -> OperatorDescription:
     """Return a stored operator as declared by the code that wrote it, if that is known."""
     found = next((one for one in code.operators if one.operator_id == was.operator_id), None) if code else None
@@ -214,13 +209,12 @@ def _place(operator: OperatorReport | OperatorPlan, state: StateReport | StatePl
     return operator.operator_id, state.kind.scope, state.name
 
 
-def _answers(
-    operator: OperatorReport, was: OperatorDescription | None, report: CheckReport
-) -> tuple[dict[Place, WayBack], WayBack | None]:
+def _answers(operator: OperatorReport, report: CheckReport) -> tuple[dict[Place, WayBack], WayBack | None]:
     """Ask the old operator about the states that differ in the new one, and about the key if it does."""
-    becomes = operator.becomes
+    was, becomes = operator.was, operator.becomes
     if was is None or becomes is None or (operator.key is not None and operator.key.decision is Decision.REFUSE):
         return {}, None
+    was = _as_declared(was, report.code)
     key_differs = not _are_same(was.key, becomes.key)
     asked = [state for state in operator.states if _is_asked(state, key_differs=key_differs)]
     if not asked and not key_differs:
