@@ -51,6 +51,7 @@ class Status(enum.IntEnum):
     DRIFT = 5
     FAILED = 6
     INCOMPLETE = 7
+    PARTIAL = 8
     INTERRUPTED = 130
     OUTPUT_CLOSED = 141
 

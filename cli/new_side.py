@@ -1,4 +1,4 @@
-"""The source of the new types: a job in Python, or a savepoint that the new Java job wrote."""
+"""The source of the new types: a job in Python, a savepoint that the new Java job wrote, or a compiled plan of SQL."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import attrs
 import click
 
 from ..serializers.wording import shell_word
+from .next_steps import starts_with_plan
 from .options import as_one, load_job_here, open_savepoint
 
 if TYPE_CHECKING:
@@ -20,23 +21,50 @@ _OTHER_CHANGES = (
 )
 
 
+def is_plan(place: str) -> bool:
+    """Whether a place is meant as a compiled plan: a file of JSON, where a savepoint is a folder."""
+    return place.endswith(".json")
+
+
+def is_migration_plan(place: str) -> bool:
+    """Whether a file is one of `stateshift plan`, and no compiled plan of Flink SQL; its head says so."""
+    from ..state.migration.plan_file import FORMAT
+    from ..state.plans.compiled_plan import MOST_BYTES
+    from ..state.storage.files import read_file
+
+    return FORMAT.encode() in read_file(place, most_bytes=MOST_BYTES)[:_HEAD]
+
+
+_HEAD = 200
+
+
 @attrs.frozen
 class NewSide:
-    """The values of `--job` and `--like`.
+    """The values of `--job`, `--like`, `--plan` and `--old-plan`.
 
     Attributes:
         job: `module:attribute`, or "".
         like: The path of a probe, or "".
+        plan: The path of a compiled plan of Flink SQL, or "".
+        old_plan: That of the plan with which the state was written, or "".
+        allows_partial: Whether aggregates may begin now where others go on.
     """
 
     job: str = ""
     like: str = ""
+    plan: str = ""
+    old_plan: str = ""
+    allows_partial: bool = False
 
     def describe(self) -> JobDescription:
-        """Load the job, or open the probe."""
+        """Load the job, open the probe, or read the plans."""
         if self.job:
             return load_job_here(self.job).describe(f"job {self.job}")
+        if self.plan:
+            from ..state.plans.operators import describe_plans
 
+            starts_with_plan(self.plan)
+            return describe_plans(self.plan, self.old_plan, allows_partial=self.allows_partial)
         return open_savepoint(self.like).describe().as_probe()
 
     def required(self, *, or_else: str = "") -> NewSide:
@@ -46,12 +74,15 @@ class NewSide:
             or_else: The alternative to both options, for the message.
 
         Raises:
-            UsageError: Neither option is given, or both are.
+            UsageError: No option is given, or several are.
         """
-        if self.job and self.like:
-            raise click.UsageError("--job and --like both determine the new types; give one of them")
-        if not (self.job or self.like):
-            wanted = "specify the new types: either --job MODULE:ATTRIBUTE or --like SAVEPOINT"
+        given = [name for name, value in (("--job", self.job), ("--like", self.like), ("--plan", self.plan)) if value]
+        if len(given) > 1:
+            raise click.UsageError(f"{' and '.join(given)} both determine the new types; give one of them")
+        if self.old_plan and not self.plan:
+            raise click.UsageError("--old-plan says what the stored columns are, and needs --plan, the new query")
+        if not given:
+            wanted = "specify the new types: --job MODULE:ATTRIBUTE, --like SAVEPOINT, or --plan PLAN of Flink SQL"
             raise click.UsageError(f"{wanted}; {or_else}" if or_else else wanted)
         return self
 
@@ -63,7 +94,7 @@ class NewSide:
         Raises:
             UsageError: Nothing is to change.
         """
-        if not (self.job or self.like):
+        if not (self.job or self.like or self.plan):
             if options.changes_without_types:
                 return None
             opened = open_savepoint(savepoint)
@@ -73,12 +104,15 @@ class NewSide:
 
     def __str__(self) -> str:
         """Return the option as it is typed."""
-        return f"--job {shell_word(self.job)}" if self.job else f"--like {shell_word(self.like)}"
+        given = (("--job", self.job), ("--like", self.like), ("--old-plan", self.old_plan), ("--plan", self.plan))
+        return " ".join(f"{name} {shell_word(value)}" for name, value in given if value)
 
 
 new_side_options = as_one(
     "side",
-    lambda *, job_place, like: NewSide(job_place, like),
+    lambda *, job_place, like, plan_place, old_plan, allow_partial: NewSide(
+        job_place, like, plan_place, old_plan, allow_partial
+    ),
     click.option(
         "--job",
         "job_place",
@@ -93,5 +127,21 @@ new_side_options = as_one(
         metavar="SAVEPOINT",
         help="Instead of --job: a savepoint that the new Java job wrote, with its types (a probe).",
     ),
+    click.option(
+        "--plan",
+        "plan_place",
+        default="",
+        metavar="PLAN",
+        help="Instead of --job: the new query of Flink SQL, as COMPILE PLAN has written it.",
+    ),
+    click.option(
+        "--old-plan",
+        default="",
+        metavar="PLAN",
+        help="The compiled plan with which the state was written: it says what each stored column is computed from.",
+    ),
+    click.option(
+        "--allow-partial", is_flag=True, help="With --plan: aggregates may begin now, where the others go on."
+    ),
 )
-"""`--job MODULE:ATTRIBUTE` and `--like SAVEPOINT`; the command receives them as one argument `side`."""
+"""`--job`, `--like`, `--plan` and `--old-plan`; the command receives them as one argument `side`."""

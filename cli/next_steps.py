@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 ARGUMENTS = "stateshift.arguments"
 """The key in the context's `meta` for the command line after the name of the command, as it was typed."""
 _OF_THE_ANSWER = {"--json"}
+_SQL_PLAN = "stateshift.sql_plan"
 
 
 def options_given(other: str, *, only: Iterable[str] = ()) -> str:
@@ -44,11 +45,27 @@ def options_given(other: str, *, only: Iterable[str] = ()) -> str:
     return " ".join(words)
 
 
+def starts_with_plan(place: str) -> None:
+    """Say that the new job is a query of Flink SQL, which is started with this compiled plan."""
+    click.get_current_context().meta[_SQL_PLAN] = place
+
+
 def flink_command(place: str, *, with_orphans: bool) -> str:
-    """Return the command that starts a Flink job on a savepoint; arguments as in `start_lines`."""
+    """Return the command that starts a Flink job on a savepoint; arguments as in `start_lines`.
+
+    A query of Flink SQL is started by statements.
+    """
     place, _ = parted(place)
+    plan = click.get_current_context().meta.get(_SQL_PLAN)
+    if plan:
+        unclaimed = " SET 'execution.state-recovery.ignore-unclaimed-state' = 'true';" if with_orphans else ""
+        return f"SET 'execution.state-recovery.path' = {_literal(place)};{unclaimed} EXECUTE PLAN {_literal(plan)};"
     orphans = " --allowNonRestoredState" if with_orphans else ""
     return f"flink run -s {shell_word(place)}{orphans} …"
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def start_lines(

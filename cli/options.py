@@ -405,7 +405,8 @@ def _migration_options(
     from ..compat.targets import Target
     from ..state.migration.options import MAX_BAD_VALUES, MigrationOptions
 
-    if max_bad_values is not None and bad_values == "abort" and not click.get_current_context().params.get("plan_file"):
+    is_planned = click.get_current_context().params.get("plan_place")
+    if max_bad_values is not None and bad_values == "abort" and not is_planned:
         raise click.UsageError("--max-bad-values requires --bad-values quarantine")
     return MigrationOptions(
         restore_target=Target(target),

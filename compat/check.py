@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
-from ..serializers.compatibility import CompatibilityResult, Decision, Finding, Verdict, worst
+from ..serializers.compatibility import CompatibilityResult, Decision, Finding, Flag, Verdict, worst
 from ..serializers.errors import DeclarationError, NothingInCommon, OldReaderUnavailable, located, shown
 from ..serializers.serializer import KEEP_OLD_TYPE
 from ..serializers.ways_out import Option, WayOut
@@ -24,6 +24,8 @@ from .policy import ACCEPT_ALL, Policy
 from .report import CheckReport, OperatorReport, RoleReport, StateReport, Status, worst_decision
 from .rewritten_keys import RekeyingOptions, rekeyed
 from .roles import KEY, NAMESPACE, along_with_key, judge_role, judge_timers
+from .sql.query_findings import not_compared, query_findings
+from .sql.take_over import taken_over
 from .targets import Target, refused_by, unlike_flinks
 
 if TYPE_CHECKING:
@@ -80,9 +82,14 @@ def check(
             raise DeclarationError(
                 f"{shown(side)} is not a description", advice="call check(savepoint.describe(), job.describe())"
             )
+    old, new = taken_over(old, new)
+    if new.upgrade is not None and not new.upgrade.allows_partial:
+        policy = attrs.evolve(policy, forbid=policy.forbid | {Flag.PARTIAL})
     new = with_tables(old, new)
     theirs = {operator.operator_id: operator for operator in new.operators}
-    if old.operators and (theirs or new.is_probe) and not theirs.keys() & {was.operator_id for was in old.operators}:
+    is_paired = new.upgrade is not None and new.upgrade.old is not None
+    in_common = theirs.keys() & {was.operator_id for was in old.operators}
+    if old.operators and (theirs or new.is_probe) and not in_common and not is_paired:
         raise _nothing_in_common(old, new)
     left = Status.NOT_IN_PROBE if new.is_probe else Status.ORPHANED
     rekeying = RekeyingOptions.of(repartition, old)
@@ -99,7 +106,14 @@ def check(
     reports += [_started(becomes) for becomes in theirs.values()]
     reports = [policy.applied(report) for report in with_likely_names(reports, policy)]
     reports.sort(key=lambda report: (not report.uid, report.uid, report.operator_id))
-    return CheckReport(old, new, target, tuple(reports), policy, repartition)
+    report = CheckReport(old, new, target, tuple(reports), policy, repartition)
+    if new.upgrade is None:
+        return report
+    before = new.upgrade.old
+    return attrs.evolve(
+        report, known_from="" if before is None else before.origin, is_whole=before is not None,
+        reads=_role(query_findings(new.upgrade)), not_compared=not_compared(new.upgrade),
+    )  # fmt: skip
 
 
 def _nothing_in_common(old: JobDescription, new: JobDescription) -> NothingInCommon:
@@ -131,8 +145,17 @@ def _started(becomes: OperatorDescription) -> OperatorReport:
     states = tuple(_new(state) for state in _by_name(becomes.states))
     restorable = becomes.is_flink_restorable
     return OperatorReport(
-        becomes.operator_id, becomes.uid, becomes.name, Status.NEW, None, states, None, restorable, becomes=becomes
-    )
+        becomes.operator_id, becomes.uid, becomes.name, Status.NEW, None, states, None, restorable, becomes=becomes,
+        whole=_role(becomes.findings),
+    )  # fmt: skip
+
+
+def _role(found: tuple[Finding, ...]) -> RoleReport | None:
+    """Return what is found on an operator itself, or on the whole; None if nothing is."""
+    if not found:
+        return None
+    result: CompatibilityResult[Any] = CompatibilityResult(worst([one.verdict for one in found]), found)
+    return RoleReport(result, result.verdict.decision, "", "")
 
 
 def _kept(state: StateDescription, status: Status, target: Target, stored_by: str) -> StateReport:
@@ -211,7 +234,7 @@ class _Matched:
         report = OperatorReport(
             self.was.operator_id, uid, name, Status.MATCHED, key, tuple(states),
             self.was.is_flink_restorable, self._restorable_after(key, states), self.was, self.becomes,
-            groups, self.rekeying.merges(self.was),
+            groups, self.rekeying.merges(self.was), whole=_role(self.becomes.findings),
         )  # fmt: skip
         return rekeyed(report) if report.is_rekeyed else report
 

@@ -25,11 +25,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from datetime import timedelta
 
+    from ..serializers.compatibility import Finding
     from ..serializers.serializer import TypeDeserializer, TypeSerializer
     from ..serializers.snapshot import TypeSerializerConfigSnapshot
     from ..serializers.spark_rows.spark_types import StoreSchema
     from .queries.inputs import Input
     from .queries.plan_text import Detail
+    from .sql.query import SqlUpgrade
 
 
 ELEMENT, USER_KEY, MAP_VALUE = "[]", "<key>", "{}"
@@ -454,6 +456,7 @@ class OperatorDescription:
         has_custom_raw_keyed_state: Whether it has raw keyed state of its own, which Flink restores only for operators
             that declare it.
         computation: What it computes, and where it stands in its query; None for an operator of a job.
+        findings: What two compiled plans say of it, on the new side, beside the types of its states.
     """
 
     operator_id: str
@@ -470,6 +473,7 @@ class OperatorDescription:
     bound: str = ""
     has_custom_raw_keyed_state: bool = False
     computation: Computation | None = None
+    findings: tuple[Finding, ...] = ()
 
     @property
     def declares_key_groups(self) -> bool:
@@ -500,6 +504,7 @@ class JobDescription:
         spark: The version of Spark that planned it; "" of a checkpoint.
         inputs: What a query reads, with all that decides its rows; None: it was recorded by a release that did not look
             at it, nor at the code of functions, and that counted a source that stands twice once.
+        upgrade: What compiled plans of Flink SQL say of it; a check pairs both sides by them.
     """
 
     origin: str
@@ -510,6 +515,7 @@ class JobDescription:
     settings: Mapping[str, str] = attrs.field(factory=dict, repr=False)
     spark: str = ""
     inputs: tuple[Input, ...] | None = None
+    upgrade: SqlUpgrade | None = None
 
     @property
     def computations(self) -> tuple[Computation, ...]:

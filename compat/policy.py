@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 import attrs
 
 from ..serializers.compatibility import Decision, Flag
-from ..serializers.ways_out import Does, WayOut
+from ..serializers.ways_out import Does, Option, WayOut
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -106,7 +106,9 @@ class Policy:
         if not forbidden:
             return finding
         others = [way for way in finding.ways_out if way.does is not Does.MIGRATE]
-        accept = f"accept it: {self.accepted_by or 'do not forbid ' + ', '.join(forbidden)}"
+        accept: WayOut | str = f"accept it: {self.accepted_by or 'do not forbid ' + ', '.join(forbidden)}"
+        if forbidden == (Flag.PARTIAL,):
+            accept = WayOut.telling("accept it:", Option.ALLOW_PARTIAL)
         looks = [LOOK] if Flag.MAY_FAIL_PER_VALUE in forbidden else []
         return attrs.evolve(finding, forbidden=forbidden, ways_out=(*looks, *others, accept))
 

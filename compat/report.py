@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..serializers.compatibility import CompatibilityResult, Decision, Verdict
+from ..serializers.compatibility import CompatibilityResult, Decision, Flag, Verdict
 from .description import StateKind
 from .header_snapshots import Labels, labels_after
 from .policy import ACCEPT_ALL, Policy
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .scan_report import ScannedState, ScanReport
     from .targets import Target
 
-_EXIT_START, _EXIT_REFUSE, _EXIT_MIGRATE = 0, 1, 4
+_EXIT_START, _EXIT_REFUSE, _EXIT_MIGRATE, _EXIT_PARTIAL = 0, 1, 4, 8
 _ORDER = (Decision.START, Decision.MIGRATE, Decision.REFUSE)
 
 
@@ -360,6 +360,12 @@ class CheckReport:
         return counts
 
     @property
+    def is_partial(self) -> bool:
+        """Whether it is refused only because aggregates of Flink SQL would begin now, where others go on (SQL-15)."""
+        refusing = [one for one in self.all_findings() if one.forbidden or one.verdict.decision is Decision.REFUSE]
+        return bool(refusing) and all(one.forbidden == (Flag.PARTIAL,) for one in refusing)
+
+    @property
     def is_of_query(self) -> bool:
         """Whether the sides are of a query, whose operators compute what is known or not known of them."""
         return self.reads is not None or any(operator.computations for operator in self.operators)
@@ -403,13 +409,15 @@ class CheckReport:
     ) -> int:
         """Return the exit status of a check: 0 start, 1 refuse, 4 if something has to be done or reviewed first.
 
+        It is 8 if the check refuses only what `--allow-partial` allows.
+
         Args:
             allow_migration: Whether a required, possible migration is accepted.
             allow_non_restored_state: Whether stored state that the job does not take is accepted.
             require_recording: Whether it is to be known of all that is stored what the old query computed.
         """
         if self.decision is Decision.REFUSE:
-            return _EXIT_REFUSE
+            return _EXIT_PARTIAL if self.is_partial else _EXIT_REFUSE
         migrates = self.decision is Decision.MIGRATE and not allow_migration
         is_left = bool(self.not_taken) and not allow_non_restored_state
         lacks = require_recording and not self.is_whole

@@ -24,6 +24,7 @@ from .lazy_tables import is_joined
 from .plan import StateAction, details
 from .queries.verdict import judge, without_code
 from .report import Status, worst_decision
+from .sql.description import describe_query
 
 if TYPE_CHECKING:
     from ..serializers.compatibility import Finding
@@ -135,8 +136,7 @@ def ways_back(report: CheckReport) -> WaysBack:
 
 
 def _of_query(report: CheckReport) -> WaysBack:
-    after = report.new if report.known_from else report.new.computing(without_code)
-    back = judge(after, report.old, known=after if report.known_from else None)
+    back = _judged_back(report)
     answers = {_ids(one.becomes, one.was): one for one in back.operators}
     states: dict[Place, WayBack] = {}
     keys: dict[str, WayBack] = {}
@@ -153,6 +153,17 @@ def _of_query(report: CheckReport) -> WaysBack:
             if one.was is not None and one.name in found
         }
     return WaysBack(states, keys, back.decision)
+
+
+def _judged_back(report: CheckReport) -> CheckReport:
+    """Return the check in reverse: the old query is the new one."""
+    upgrade = report.new.upgrade
+    if upgrade is not None and upgrade.old is not None:
+        return check(describe_query(upgrade.new), describe_query(upgrade.old, upgrade.new))
+    if upgrade is not None:
+        return check(report.new, report.old)
+    after = report.new if report.known_from else report.new.computing(without_code)
+    return judge(after, report.old, known=after if report.known_from else None)
 
 
 def _ids(was: OperatorDescription | None, becomes: OperatorDescription | None) -> tuple[str, ...]:

@@ -62,6 +62,7 @@ class Flag(enum.StrEnum):
     MAY_FAIL_PER_VALUE = "may_fail_per_value"
     COLLISION_CHECK = "collision_check"
     UNVERIFIED = "unverified"
+    PARTIAL = "partial"
     UNVERIFIED_AFTER = "unverified_after"
 
     def of(self, *details: str) -> Flagged:

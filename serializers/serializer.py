@@ -159,6 +159,11 @@ class TypeSerializer(ABC, Generic[T]):
         """Whether nobody can change a value; by default not known, so False."""
         return False
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether the values are keys of a map that says how often each is there: where two become one, it adds."""
+        return False
+
     @abstractmethod
     def serialize(self, value: T, target: DataOutputView) -> None:
         """Write one value; raises `ValueNotConvertible` where it does not fit (the output is then unusable)."""

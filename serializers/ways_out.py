@@ -28,6 +28,8 @@ class Option(enum.Enum):
     DROP = "--drop"
     CONVERT = "--convert"
     ALLOW_EMPTY = "--allow-empty"
+    OLD_PLAN = "--old-plan"
+    ALLOW_PARTIAL = "--allow-partial"
     REPARTITION = "--repartition"
     MAX_PARALLELISM = "--max-parallelism"
     ALLOW = "--allow"
@@ -249,6 +251,8 @@ _FORMS: Final = {
     Option.DROP: _Form("edits=parse_edits(drop=[{}])"),
     Option.CONVERT: _Form("edits=parse_edits(convert=[{}])"),
     Option.ALLOW_EMPTY: _Form("policy=Policy(allow_empty=[{}])"),
+    Option.OLD_PLAN: _Form('old="…"', _Of.CALL, "{}"),
+    Option.ALLOW_PARTIAL: _Form("allows_partial=True", _Of.CALL, ""),
     Option.REPARTITION: _Form("repartition=Repartition({})", word=""),
     Option.MAX_PARALLELISM: _Form("repartition=Repartition({})", item=lambda values: f"max_parallelism={values[0]}"),
     Option.ALLOW: _Form("guard=Guard(allow=[{}])", _Of.CALL),

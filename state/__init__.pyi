@@ -3,3 +3,4 @@
 from .migration.plan_file import NewTypes as NewTypes
 from .migration.plan_file import PlanFile as PlanFile
 from .migration.planning import make_plan as make_plan
+from .plans.operators import describe_plans as describe_plans

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
+from ...serializers.compatibility import Decision
 from ...serializers.wording import shell_word
-from ..new_side import new_side_options
+from ..new_side import is_plan, new_side_options
 from ..next_steps import options_given, query_start_lines, start_lines
 from ..options import (
     all_option,
@@ -37,6 +38,7 @@ from .history_check import GateOptions, gate_options, hold_against
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ...compat.description import JobDescription
     from ...compat.edits import Edits
     from ...compat.policy import Policy
     from ...compat.repartition import Repartition
@@ -201,6 +203,8 @@ class _Asked:
 
         # The job is loaded first: its module registers the snapshots that are needed to read the savepoint.
         description = self.side.required().describe()
+        if is_plan(savepoint):
+            return self._report_on_plan(savepoint, description)
         stored = open_savepoint(savepoint)
         old = stored.describe(trust_stored_serializers=self.trust_stored_serializers, trust=self.trust)
         policy = self.policy.before_scan() if self.scans else self.policy
@@ -215,6 +219,32 @@ class _Asked:
             print_notice(stored.missing_timers)
         lines = [*_scan_lines(report, savepoint), *_next_steps(report, savepoint, stored)]
         return report, [[(line, "")] for line in lines]
+
+    def _report_on_plan(self, place: str, description: JobDescription) -> tuple[CheckReport, list[Line]]:
+        """Check a new query against what the plan of the old one says of its state."""
+        from ...compat.check import check
+        from ...compat.targets import Target
+        from ...state.plans.operators import describe_plans
+
+        if self.scans:
+            raise click.UsageError("--scan reads the values of a savepoint, which a plan does not have; leave it out")
+        if self.side.old_plan or not self.side.plan:
+            raise click.UsageError("the old plan is compared with another: give that with --plan, and no --old-plan")
+        old = self.edits.apply(describe_plans(place))
+        report = check(old, description, target=Target.FLINK, policy=self.policy, repartition=self.repartition)
+        words = f"--old-plan {shell_word(place)} {self.side}"
+        steps = {
+            Decision.START: "next: start the new query from a savepoint of the old one",
+            Decision.MIGRATE: (
+                f"next, with a savepoint of the old query: stateshift migrate SAVEPOINT NEW_SAVEPOINT {words}"
+            ),
+            Decision.REFUSE: "next: change the query in one of the ways above and check again",
+        }
+        following = _PARTIAL if report.is_partial else steps[report.decision]
+        return report, [[(following, "")]]
+
+
+_PARTIAL = "next: say that these aggregates may begin now: --allow-partial; or keep those of the old query"
 
 
 def _scanned(report: CheckReport, stored: Savepoint, policy: Policy) -> CheckReport:
@@ -245,6 +275,10 @@ def _next_steps(report: CheckReport, savepoint: str, stored: Savepoint) -> list[
             "next: let the type take these values, or give it a converter or on_none; or correct them with the old job",
             "  or leave them out of the new savepoint: stateshift migrate … --bad-values quarantine",
         ]
+    if report.is_partial:
+        return [_PARTIAL]
+    if report.decision is Decision.REFUSE and report.new.upgrade is not None:
+        return ["next: change the query in one of the ways above and check again; nothing was changed"]
     if report.decision is Decision.REFUSE:
         return ["next: change the types in one of the ways above and check again; nothing was changed"]
     command = f"stateshift migrate {shell_word(savepoint)} NEW_SAVEPOINT {options_given('migrate')}"

@@ -9,7 +9,8 @@ import click
 
 from ...serializers.errors import MigrationFailed, NoSpaceLeft, SavepointNotFound, StorageFailed
 from ..failures import Status
-from ..new_side import new_side_options
+from ..new_side import is_migration_plan, new_side_options
+from ..next_steps import starts_with_plan
 from ..options import (
     allowed_roots,
     announce_plan,
@@ -67,6 +68,7 @@ Examples:
   stateshift migrate /data/sp-1 /data/sp-1-v2 --job accounts:job
   stateshift migrate /data/sp-1 /data/sp-1-v2 --plan plan.json
   stateshift migrate /data/sp-1 /data/sp-1-v2 --like build/probe
+  stateshift migrate /data/sp-1 /data/sp-1-v2 --old-plan orders-1.json --plan orders-2.json
   stateshift migrate s3://b/checkpoints/JOB/chk-42 /data/rescued
   stateshift migrate /data/sp-1 /data/sp-1-p8 --parallelism 8 --compression snappy
   stateshift migrate /data/sp-1 /data/sp-1-old --target flink-1.20
@@ -77,6 +79,8 @@ Examples:
   stateshift migrate spark:/data/old spark:/data/new --query clicks:build_query --fill 0:value.count=0
 
 \b
+--plan takes a file of `stateshift plan`, which then decides everything: the run does exactly that, or nothing; or a
+compiled plan of Flink SQL, with the new query.
 SOURCE is a savepoint, or a checkpoint: a native one becomes canonical, with a job or without.
 SOURCE is only read. TARGET must be empty or not exist, and becomes a savepoint in one step at the very end: a run that
 dies leaves no savepoint, and the same command run again removes what it left.
@@ -87,13 +91,6 @@ Exit status 1: the check refuses; 6: the run failed and nothing was published.""
 @savepoint_argument("source")
 @click.argument("target_place", metavar="TARGET")
 @new_side_options
-@click.option(
-    "--plan",
-    "plan_file",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Do exactly what this file of `stateshift plan` describes, or nothing: job and options come from it.",
-)
 @click.option(
     "--downgrade",
     metavar="REVISION",
@@ -118,7 +115,6 @@ def command(
     *,
     target_place: str,
     side: NewSide,
-    plan_file: str | None,
     downgrade: str,
     dry_run: bool,
     master: str | None,
@@ -136,10 +132,10 @@ def command(
     query wrote on a little data. Spark does not start a query on NEW before it is complete.
     """
     if is_spark(source):
-        report = migrate_spark(source, target_place, plan_file or "", dry_run=dry_run)
+        report = migrate_spark(source, target_place, side.plan, dry_run=dry_run)
     else:
         refuse_options(f"a migration of a savepoint does not take {{}}{spark_is_meant(source)}", names=_ONLY_OF_A_QUERY)
-        plan, description, options = _new_types(source, side, plan_file, downgrade, options)
+        plan, description, options = _new_types(source, side, downgrade, options)
         from ...spark.migrate import migrate
         from ...state.publication.publish import IfTargetExists
 
@@ -170,7 +166,7 @@ def command(
 
 
 def _new_types(
-    source: str, side: NewSide, plan_file: str | None, downgrade: str, options: MigrationOptions
+    source: str, side: NewSide, downgrade: str, options: MigrationOptions
 ) -> tuple[PlanFile | None, JobDescription | None, MigrationOptions]:
     """Return the plan to follow, if there is one, the new types, None if they stay, and the options of the migration.
 
@@ -178,11 +174,11 @@ def _new_types(
         UsageError: New types come from several places, or options contradict the plan.
     """
     if downgrade:
-        if side.job or side.like or plan_file:
+        if side.job or side.like or side.plan:
             raise click.UsageError("--downgrade determines the new types; leave out --job, --like and --plan")
         return None, recorded_job(downgrade, open_savepoint(source).describe()), options
-    if plan_file is not None:
-        plan, description = _planned(plan_file, side, options)
+    if side.plan and is_migration_plan(side.plan):
+        plan, description = _planned(side.plan, side, options)
         return plan, description, plan.options
     given = side.unless_types_stay(source, options)
     return None, None if given is None else given.describe(), options
@@ -200,6 +196,8 @@ def _planned(file: str, side: NewSide, options: MigrationOptions) -> tuple[PlanF
         UsageError: The command line contradicts the file.
     """
     plan = read_plan(file)
+    if plan.new_types.plan:
+        starts_with_plan(plan.new_types.plan)
     _refuse_other_types(plan.new_types, side)
     refuse_other_options(plan.options, options, _FIELDS)
     from ...state.migration.planning import new_side_of

@@ -142,6 +142,8 @@ def _new_types(side: NewSide | None) -> NewTypes:
         return NewTypes(stay=True)
     if side.job:
         return NewTypes(job=side.job)
+    if side.plan:
+        return NewTypes(plan=side.plan, old_plan=side.old_plan, allows_partial=side.allows_partial)
     return NewTypes(probe=StoredPlace.of(open_savepoint(side.like), side.like))
 
 

@@ -42,7 +42,7 @@ and is needed where an operator has several. Only these bytes of the plan change
 @common_options
 def command(words: tuple[str, ...], *, output: str | None, in_place: bool, with_json: bool) -> int:
     """Show how long each state of PLAN is kept, and what may not be meant; or write a plan with other times."""
-    from ...state.plans.compiled_plan import read_plan
+    from ...state.plans.compiled_plan import MOST_BYTES, read_plan
     from ...state.plans.time_to_live import edited, parse_edit
     from ...state.storage.files import read_file
 
@@ -53,7 +53,7 @@ def command(words: tuple[str, ...], *, output: str | None, in_place: bool, with_
         raise click.UsageError(
             "give a PLAN; or set, a PLAN, one NODE[:INDEX]=TTL or more, and either -o PLAN or --in-place"
         )
-    data = read_file(place, most_bytes=_MOST_BYTES)
+    data = read_file(place, most_bytes=MOST_BYTES)
     plan = read_plan(data, place)
     edits = [parse_edit(plan, text) for text in given]
     if is_set:
@@ -66,9 +66,6 @@ def command(words: tuple[str, ...], *, output: str | None, in_place: bool, with_
     else:
         print_styled(_lines(plan, edits))
     return Status.DONE
-
-
-_MOST_BYTES = 256 << 20
 
 
 def _write(place: str, data: bytes, before: bytes, *, replaces: bool) -> None:

@@ -163,7 +163,7 @@ class MapSerializer(TypeSerializer[Mapping[K, V]]):
         value, findings = keep_null_flag(self.value, old_value, _VALUE, nullable=self.nullable_values)
         findings += nulls_untold(self.value, old_value, _VALUE, nullable=self.takes_null)
         key_result = self.key.ensure_compatibility(old_key)
-        if key_result.is_migration_required():
+        if key_result.is_migration_required() and not self.key.is_counted:
             reason = "two stored keys that become one would abort the migration"
             ways = (by_migration("it is checked"), KEEP_OLD_TYPE)
             old, new, flags = old_key.describe(), self.key.describe(), (Flag.COLLISION_CHECK,)

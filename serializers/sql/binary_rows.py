@@ -15,7 +15,7 @@ time stamp of more than three digits has its milliseconds in the variable part, 
 from __future__ import annotations
 
 import struct
-from decimal import Decimal, localcontext
+from decimal import Context, Decimal, localcontext
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -26,7 +26,7 @@ from .logical_types import LogicalType
 from .values import RowData, TimestampData
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
 _WORD, _HALF = 8, 0xFFFFFFFF
 _MOST_DIGITS_OF_A_LONG, _DECIMAL_ROOM = 18, 16
@@ -34,6 +34,7 @@ _DIGITS_OF_A_MILLISECOND = 3
 _MOST_IN_A_SLOT = 7
 _LAST_BYTE, _IN_SLOT = 56, 0x80
 _MOST_DIGITS = 40
+_EXACT = Context(prec=2 * _MOST_DIGITS)
 TIMESTAMPS = frozenset({"TIMESTAMP_WITHOUT_TIME_ZONE", "TIMESTAMP_WITH_LOCAL_TIME_ZONE"})
 _FORMS = {
     "BOOLEAN": "?", "TINYINT": "b", "SMALLINT": "h", "INTEGER": "i", "DATE": "i", "TIME_WITHOUT_TIME_ZONE": "i",
@@ -262,8 +263,13 @@ _READERS: dict[str, Callable[[_Bytes, LogicalType], Any]] = {
 }  # fmt: skip
 
 
-def encode_row(value: Any, types: Sequence[LogicalType]) -> bytes:
+def encode_row(value: Any, types: Sequence[LogicalType], reserved: Collection[int] = ()) -> bytes:
     """Return the bytes that Flink's serializer of rows writes for a row.
+
+    Args:
+        value: The row.
+        types: The types of its fields.
+        reserved: The fields whose null has the form that generated code writes: with room for a value.
 
     Raises:
         ValueNotConvertible: It is no such row.
@@ -276,7 +282,27 @@ def encode_row(value: Any, types: Sequence[LogicalType]) -> bytes:
     writer.data[0] = value._kind.value  # noqa: SLF001 - public despite the underscore
     for index, (item, of) in enumerate(zip(value, types, strict=True)):
         writer.put(index, item, of, f"({index})")
+        if item is None and index in reserved:
+            writer.reserve(index, _room(of))
     return bytes(writer.data)
+
+
+def _room(of: LogicalType) -> int:
+    """Return the bytes that generated code reserves for a null of a type."""
+    return _DECIMAL_ROOM if is_wide_decimal(of) else _WORD if is_fine_timestamp(of) else 0
+
+
+def has_reserved_null(data: bytes, types: Sequence[LogicalType], index: int) -> bool:
+    """Whether a null field of a row has the form that generated code writes: an offset, and room for a value."""
+    if not _room(types[index]):
+        return False
+    (slot,) = _U64.unpack_from(data, _row_head(len(types)) + _WORD * index)
+    return bool(slot)
+
+
+def rescaled(value: Any, scale: int) -> int:
+    """Return a number as a whole one of units of so many digits behind the point."""
+    return int(Decimal(value).scaleb(scale, _EXACT))
 
 
 def _encode_array(value: Any, element: LogicalType) -> bytes:
@@ -325,6 +351,11 @@ class _Writer:
         except StateShiftError as error:
             add_step(error, step)
             raise
+
+    def reserve(self, index: int, room: int) -> None:
+        """Reserve room for a null."""
+        if room:
+            self._point(self.places[index], b"", room=room, said=0)
 
     def _put(self, at: int, value: Any, of: LogicalType) -> None:
         number = _NUMBERS.get(of.root)

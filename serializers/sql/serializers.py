@@ -53,7 +53,7 @@ from ..snapshot import (
     write_versioned_snapshot,
 )
 from ..views import DataOutputView
-from ..ways_out import WayOut
+from ..ways_out import Option, Told, WayOut
 from .binary_rows import (
     TIMESTAMPS,
     big_endian,
@@ -71,6 +71,7 @@ from .binary_rows import (
 )
 from .java_objects import read_java_object
 from .logical_types import LogicalField, LogicalType, read_logical_type, write_logical_type, write_serializer_of
+from .row_changes import RowColumn, resolve_columns
 from .values import RowData, TimestampData
 
 if TYPE_CHECKING:
@@ -80,7 +81,9 @@ if TYPE_CHECKING:
 
 _MOST_DIGITS, _MOST_DIGITS_OF_A_SECOND = 38, 9
 _FEWEST_THAT_CAN_SWAP = 2
-_COMPARE_PLANS = WayOut("compare the compiled plans of both queries: COMPILE PLAN of Flink SQL")
+_COMPARE_PLANS = WayOut(
+    "give the compiled plans of both queries, which say what each column is:", (Told(Option.OLD_PLAN),)
+)
 _RUNTIME = "org.apache.flink.table.runtime.typeutils."
 
 
@@ -130,9 +133,19 @@ class RowDataSerializer(TypeSerializer[RowData]):
 
     Attributes:
         stored: The snapshot.
+        columns: Where compiled plans say it: which stored column each of them takes.
+        stored_columns: The names of the stored columns then, in their order.
+        counted: Whether they are the keys of a map that says how often each row is there.
     """
 
     stored: RowDataSerializerSnapshot
+    columns: tuple[RowColumn, ...] = ()
+    stored_columns: tuple[str, ...] = ()
+    counted: bool = False
+
+    @property
+    def is_counted(self) -> bool:
+        return self.counted
 
     @property
     def layout(self) -> ByteRewrite:
@@ -155,15 +168,44 @@ class RowDataSerializer(TypeSerializer[RowData]):
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[RowData]:
         if not isinstance(snapshot, RowDataSerializerSnapshot):
             return unrelated(self, snapshot)
+        if self.columns and len(self.stored_columns) == len(snapshot.types):
+            return resolve_columns(self, snapshot)
         if snapshot != self.stored:
             reason = "Flink refuses rows with other columns, and which column becomes which is not stored"
-            return incompatible(self, snapshot, "SQL-2", reason, KEEP_OLD_TYPE)
+            return incompatible(self, snapshot, "SQL-2", reason, _COMPARE_PLANS, KEEP_OLD_TYPE)
         if len(self.stored.types) < _FEWEST_THAT_CAN_SWAP:
             return CompatibilityResult.compatible()
         name = self.describe()
         reason = "the types are the same, but what each column is computed from is not stored"
         finding = Finding("$", "SQL-1", Verdict.COMPATIBLE, name, name, reason, (_COMPARE_PLANS,), (Flag.UNVERIFIED,))
         return CompatibilityResult.compatible(finding)
+
+
+def _with_span(source: DataInputView) -> tuple[LogicalType, bytes]:
+    start = source.position
+    return read_logical_type(source), source.span(start)
+
+
+@attrs.frozen
+class RowField:
+    """A field of rows, in the snapshot of their serializer.
+
+    Attributes:
+        type: The type.
+        snapshot: The snapshot of its serializer.
+        piece: The type as it is written.
+    """
+
+    type: LogicalType
+    snapshot: TypeSerializerConfigSnapshot[Any]
+    piece: bytes = attrs.field(repr=False)
+
+    @classmethod
+    def of(cls, of: LogicalType) -> RowField:
+        """Return a field of a type as Flink would write it; raises `UnsupportedFormat` if this release cannot."""
+        target = DataOutputView()
+        write_logical_type(of, target)
+        return cls(of, snapshot_of_type(of), target.getvalue())
 
 
 @register_snapshot
@@ -173,6 +215,7 @@ class RowDataSerializerSnapshot(TypedSnapshot):
 
     Attributes:
         nested: The snapshots of the fields' serializers, which follow from the types.
+        pieces: The types as they are written, one by one.
     """
 
     snapshot_id: ClassVar[str] = f"{_RUNTIME}RowDataSerializer$RowDataSerializerSnapshot"
@@ -181,6 +224,7 @@ class RowDataSerializerSnapshot(TypedSnapshot):
     tells_all: ClassVar[bool] = False
 
     nested: tuple[TypeSerializerConfigSnapshot[Any], ...] = ()
+    pieces: tuple[bytes, ...] = attrs.field(default=(), eq=False, repr=False)
 
     @property
     def row_type(self) -> LogicalType:
@@ -197,11 +241,21 @@ class RowDataSerializerSnapshot(TypedSnapshot):
         Raises:
             UnsupportedFormat: This release cannot write one of the types, or the snapshot of its serializer, anew.
         """
-        given, target = tuple(types), DataOutputView()
+        return cls.of_fields(map(RowField.of, types))
+
+    @classmethod
+    def of_fields(cls, fields: Iterable[RowField]) -> RowDataSerializerSnapshot:
+        """Return the snapshot of rows of fields, some of which may be of another snapshot."""
+        given, target = tuple(fields), DataOutputView()
         target.write_int(len(given))
         for one in given:
-            write_logical_type(one, target)
-        return cls(given, target.getvalue(), tuple(map(snapshot_of_type, given)))
+            target.write(one.piece)
+        types, nested, pieces = (tuple(getattr(one, name) for one in given) for name in ("type", "snapshot", "piece"))
+        return cls(types, target.getvalue(), nested, pieces)
+
+    def field(self, index: int) -> RowField:
+        """Return a field, with its type as it was read."""
+        return RowField(self.types[index], self.nested[index], self.pieces[index])
 
     def restore_serializer(self) -> RowDataSerializer:
         return RowDataSerializer(self)
@@ -209,7 +263,8 @@ class RowDataSerializerSnapshot(TypedSnapshot):
     def read(self, source: DataInputView) -> None:
         start = source.position
         count = source.read_size("types of fields")
-        self.types = tuple(read_logical_type(source) for _ in range(count))
+        read = [_with_span(source) for _ in range(count)]
+        self.types, self.pieces = tuple(of for of, _ in read), tuple(piece for _, piece in read)
         self.written = source.span(start)
         source.expect(NESTED_MAGIC, "the magic number before nested snapshots")
         source.expect(NESTED_VERSION, "the version of nested snapshots")

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ..savepoint.reader import Savepoint
 
 FORMAT, VERSION = "stateshift plan", 1
-JOB, PROBE, SAME, QUERY = "job", "probe", "same types", "query"
+JOB, PROBE, SAME, QUERY, PLAN = "job", "probe", "same types", "query", "plan"
 
 RECORDED = "recorded"
 """The field of a rollback with the result according to the old job's code, if the project's history has that code."""
@@ -85,26 +85,40 @@ class NewTypes:
         probe: The probe savepoint that has the new types, or None.
         stay: Whether the types do not change.
         query: The query of Spark as `module:function`, or "".
+        plan: The compiled plan of the new query of Flink SQL, or "".
+        old_plan: That of the old one, or "".
+        allows_partial: Whether aggregates of it may begin now.
     """
 
     job: str = ""
     probe: StoredPlace | None = None
     stay: bool = False
     query: str = ""
+    plan: str = ""
+    old_plan: str = ""
+    allows_partial: bool = False
 
     @classmethod
     def read(cls, facts: Fields) -> NewTypes:
         """Read the origin from the fields of a file."""
         kind, place = facts.text("from"), facts.text("place", optional=True)
         digest = facts.text("metadata_sha256", optional=True)
+        old_plan = facts.text("old_plan", optional=True) if "old_plan" in facts else ""
+        partial = "allows_partial" in facts and facts.flag("allows_partial")
         facts.require_empty()
-        if kind not in {JOB, PROBE, SAME, QUERY}:
-            raise CorruptFile(f"new types come from {JOB!r}, {PROBE!r}, {QUERY!r} or {SAME!r}, not from {kind[:80]!r}")
+        kinds = (JOB, PROBE, QUERY, PLAN, SAME)
+        if kind not in kinds:
+            raise CorruptFile(f"new types come from one of {', '.join(map(repr, kinds))}, not from {kind[:80]!r}")
+        if kind == PLAN:
+            return cls(plan=place, old_plan=old_plan, allows_partial=partial)
         probe = StoredPlace(place, digest) if kind == PROBE else None
         return cls(place if kind == JOB else "", probe, kind == SAME, place if kind == QUERY else "")
 
     def to_data(self) -> dict[str, Any]:
         """Return the origin as plain data."""
+        if self.plan:
+            given = {"from": PLAN, "place": self.plan, "metadata_sha256": None, "old_plan": self.old_plan or None}
+            return given | ({"allows_partial": True} if self.allows_partial else {})
         kind = SAME if self.stay else PROBE if self.probe else QUERY if self.query else JOB
         place, digest = self.query or self.job, ""
         if self.probe is not None:
@@ -116,6 +130,8 @@ class NewTypes:
             return "the same types"
         if self.query:
             return f"query {self.query}"
+        if self.plan:
+            return f"plan {self.plan}"
         return f"probe {self.probe.place}" if self.probe else f"job {self.job}" if self.job else "a job in Python"
 
 

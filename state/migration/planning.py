@@ -25,6 +25,7 @@ from ...serializers.compatibility import Decision
 from ...serializers.errors import DeclarationError, PlanChanged, located
 from ..formats.flink.missing_files import require_files
 from ..job import load_job
+from ..plans.operators import describe_plans
 from ..savepoint.reader import Savepoint
 from .options import MigrationOptions
 from .plan_file import OF_QUERIES, RECORDED, NewTypes, PlanFile, StoredPlace
@@ -246,11 +247,14 @@ def new_side_of(
 
     Raises:
         JobNotFound: The job cannot be loaded.
+        CorruptFile, UnsupportedFormat: A compiled plan cannot be read.
         PlanChanged: The probe is another savepoint.
         DeclarationError: The file does not name the job, which was passed in Python.
     """
     if new_types.stay:
         return None
+    if new_types.plan:
+        return describe_plans(new_types.plan, new_types.old_plan, allows_partial=new_types.allows_partial)
     if new_types.probe is not None:
         probe = Savepoint.open(like or new_types.probe.place, allow_roots=allow_roots)
         if probe.metadata_sha256 != new_types.probe.metadata_sha256:

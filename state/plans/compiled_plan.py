@@ -22,6 +22,8 @@ from ...serializers.errors import CorruptFile, cause_text
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+MOST_BYTES = 256 << 20
+"""The most bytes of a plan."""
 _TYPE = re.compile(r"(?:stream|batch)-exec-(?P<name>.+)_(?P<version>\d+)")
 
 
@@ -83,6 +85,7 @@ class PlanNode:
         description: What the planner says of it.
         states: Its states whose time to live is in the plan.
         line: The line of its type in the file.
+        data: The whole node, as JSON has it. Options of tables in it may be credentials: they are not shown.
     """
 
     id: int
@@ -91,6 +94,7 @@ class PlanNode:
     description: str
     states: tuple[PlanState, ...]
     line: int
+    data: Mapping[str, Any] = attrs.field(factory=dict, eq=False, repr=False)
 
     @property
     def title(self) -> str:
@@ -182,7 +186,7 @@ class _Reader:
         if [one.index for one in states] != list(range(len(states))):
             raise self._wrong(where, "the states are not numbered from 0 on")
         description = self._part(found, "description", str, where, missing="")
-        return PlanNode(number, parts["name"], int(parts["version"]), str(description), states, line)
+        return PlanNode(number, parts["name"], int(parts["version"]), str(description), states, line, found)
 
     def _state(self, found: Any, where: str) -> PlanState:
         ttl = self._part(found, "ttl", str, where)

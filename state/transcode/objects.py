@@ -5,6 +5,7 @@ It handles every pair of serializers, and is the reference for faster executors.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -23,6 +24,7 @@ from ...serializers.errors import (
 from ...serializers.limits import require_room
 from ...serializers.views import SEPARATOR, DataInputView, DataOutputView
 from ..user_code import called
+from .framing import map_value
 from .transcoder import BadValue, Transcoded
 
 if TYPE_CHECKING:
@@ -99,7 +101,48 @@ class _LeftOut:
     elements: int = 0
 
 
+def _put_entry(target: DataOutputView, key: bytes, value: bytes) -> None:
+    for part in (key, value):
+        target.write_int(len(part))
+        target.write(part)
+
+
 @attrs.frozen
+class CountedKeys:
+    """Adds how often keys of a map are there, where several become one.
+
+    Attributes:
+        serializer: The serializer of the map. A value is a number, or a number and that of the matches, which equal
+            rows have in common; with a time to live, the newest stamp stays.
+    """
+
+    serializer: Any
+
+    def added(self, before: bytes | None, value: bytes) -> bytes:
+        """Return the value of both."""
+        if before is None:
+            return value
+        return map_value(self.serializer, self._sum(self._read(before), self._read(value)))
+
+    def _read(self, value: bytes) -> Any:
+        return self.serializer.value.deserialize(DataInputView(value, 1))
+
+    def _sum(self, first: Any, second: Any) -> Any:
+        if isinstance(first, TtlValue):
+            newest = max(first.last_access_ms, second.last_access_ms)
+            return TtlValue(newest, self._sum(first.value, second.value))
+        if not isinstance(first, tuple):
+            return first + second
+        if first[1] != second[1]:
+            raise ValuesCollide(
+                f"two rows become the same, and have {first[1]} and {second[1]} matches",
+                advice="keep the columns of the old query",
+                path="$<key>",
+            )
+        return first[0] + second[0], first[1]
+
+
+@attrs.frozen(slots=False)
 class ObjectTranscoder:
     """A transcoder of the entries of a keyed state, object by object."""
 
@@ -118,7 +161,7 @@ class ObjectTranscoder:
             ValueFraming.SEPARATED: self._separated,
             ValueFraming.NULLABLE: self._nullable,
         }[self.framing.value]
-        entries, seen, left_out, aside = 0, set[bytes](), _LeftOut(), list[BadValue]()
+        entries, seen, left_out, aside = 0, dict[bytes, bytes](), _LeftOut(), list[BadValue]()
         with located(state=self.plan.name):
             while source.remaining():
                 start = source.position
@@ -131,8 +174,12 @@ class ObjectTranscoder:
                     if new_value is None:
                         left_out.keys.append(key)
                         continue
-                    new_key = self._key(key, seen)
+                    new_key = self._key(key)
                     require_room(len(new_value))
+                    if self._counted is not None:
+                        seen[new_key] = self._counted.added(seen.get(new_key), new_value)
+                        continue
+                    self._keep_apart(new_key, seen)
                 except StateShiftError as error:
                     self._place(error, key, start)
                     bad = BadValue.of(error, key, value, self._key_group(key)) if self.quarantines else None
@@ -141,11 +188,23 @@ class ObjectTranscoder:
                     left_out.elements = elements_before  # the whole list is quarantined
                     aside.append(attrs.evolve(bad, user_key=self._user_key(key)))
                     continue
-                target.write_int(len(new_key))
-                target.write(new_key)
-                target.write_int(len(new_value))
-                target.write(new_value)
-        return Transcoded(target.getvalue(), entries, tuple(left_out.keys), left_out.elements, tuple(aside))
+                _put_entry(target, new_key, new_value)
+        counted = seen if self._counted is not None else {}
+        for new_key, new_value in counted.items():
+            _put_entry(target, new_key, new_value)
+        framed = len(counted) if self._counted is not None else None
+        return Transcoded(
+            target.getvalue(), entries, tuple(left_out.keys), left_out.elements, tuple(aside), framed=framed
+        )
+
+    @cached_property
+    def _counted(self) -> CountedKeys | None:
+        """Adds the numbers of keys that become one; None: such keys are refused."""
+        recoding = self.plan.user_key
+        if recoding is None or recoding.is_check or not recoding.writer.is_counted:
+            return None
+        assert self.plan.new.value is not None  # noqa: S101 - keyed state has a serializer
+        return CountedKeys(self.plan.new.value.restore_serializer())
 
     def _key_group(self, key: bytes) -> int:
         return int.from_bytes(key[: self.framing.keys.prefix], "big")
@@ -167,24 +226,28 @@ class ObjectTranscoder:
         error.where["offset"] = start
         name_rule(error, self.plan)
 
-    def _key(self, key: bytes, seen: set[bytes]) -> bytes:
+    def _key(self, key: bytes) -> bytes:
         recoding = self.plan.user_key
         if recoding is None:
             return key
         start = self.framing.keys.user_key_start(key)
         with at_step(recoding.step):
             new_key = key[:start] + recode_all(recoding, key[start:])
-        if recoding.is_check:
-            return key
+        return key if recoding.is_check else new_key
+
+    def _keep_apart(self, new_key: bytes, seen: dict[bytes, bytes]) -> None:
+        recoding = self.plan.user_key
+        if recoding is None or recoding.is_check:
+            return
         if new_key in seen:
+            start = self.framing.keys.user_key_start(new_key)
             raise ValuesCollide(
                 f"two user keys of one key become the same {recoding.writer.describe()}: {hex_shown(new_key[start:])}",
                 advice="let a converter keep them apart, or keep the type of the user key",
                 path="$" + recoding.step,
                 rule="MAP-3",
             )
-        seen.add(new_key)
-        return new_key
+        seen[new_key] = b""
 
     def _whole(self, value: bytes, _: _LeftOut) -> bytes | None:
         recoding = self.plan.value

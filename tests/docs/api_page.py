@@ -81,7 +81,7 @@ PAGES = {
             "stateshift",
             "MigrationOptions Edits parse_edits BadValues Compression IfTargetExists",
         ),
-        "Plan files": ("stateshift.state", "make_plan PlanFile NewTypes"),
+        "Plan files": ("stateshift.state", "make_plan PlanFile NewTypes describe_plans"),
         "Progress of long work": ("stateshift", "show_progress"),
         "Checkpoints": ("stateshift", "open_checkpoints configured_checkpoints CheckpointStorage"),
         "State backends": (

@@ -5,7 +5,11 @@ import org.apache.flink.configuration.Configuration;
 import org.apache.flink.core.execution.JobClient;
 import org.apache.flink.core.execution.SavepointFormatType;
 import org.apache.flink.table.api.EnvironmentSettings;
+import org.apache.flink.table.api.Schema;
+import org.apache.flink.table.api.TableDescriptor;
 import org.apache.flink.table.api.TableEnvironment;
+import org.apache.flink.table.catalog.Column;
+import org.apache.flink.table.types.utils.DataTypeUtils;
 
 import java.net.ServerSocket;
 import java.net.URI;
@@ -23,7 +27,8 @@ import java.util.regex.*;
  * <p>Sql STEP...  Each step is one of
  *
  * <pre>
- * compile SCRIPT PLAN          the last statement of a script, whose statements end with ";\n", as a plan; SET NAME=VALUE before it
+ * compile SCRIPT PLAN          the last statement of a script, whose statements end with ";\n", as a plan; SET NAME=VALUE before it;
+ *                              a SELECT gets a sink of its own
  * run PLAN SAVEPOINT|- OUT     the plan, from a savepoint, until its input is read; then a canonical savepoint into OUT
  * native PLAN SAVEPOINT|- OUT  the same with a native savepoint
  * live PLAN SECONDS            the plan for so long from when it runs, which is printed; results are written each second
@@ -70,8 +75,28 @@ public final class Sql {
             if (s.startsWith("SET ")) t.getConfig().set(s.substring(4, s.indexOf('=')), s.substring(s.indexOf('=') + 1));
             else t.executeSql(s);
         }
+        countNodesFromOne();
+        String last = statements.get(statements.size() - 1);
+        if (last.startsWith("SELECT")) {
+            Schema.Builder columns = Schema.newBuilder();
+            for (Column c : t.sqlQuery(last).getResolvedSchema().getColumns())
+                columns.column(c.getName(), DataTypeUtils.removeTimeAttribute(c.getDataType()));
+            t.createTable("sink_t", TableDescriptor.forConnector("blackhole").schema(columns.build()).build());
+            last = "INSERT INTO sink_t " + last;
+        }
         Files.deleteIfExists(plan);
-        t.executeSql("COMPILE PLAN '" + plan.toUri() + "' FOR " + statements.get(statements.size() - 1));
+        t.executeSql("COMPILE PLAN '" + plan.toUri() + "' FOR " + last);
+    }
+
+    /** Nodes are numbered on and on within one JVM; two plans of one query are to be equal, as those of two JVMs are. */
+    private static void countNodesFromOne() throws Exception {
+        Class<?> module = Class.forName("org.apache.flink.table.planner.loader.PlannerModule");
+        java.lang.reflect.Method instance = module.getDeclaredMethod("getInstance");
+        instance.setAccessible(true);
+        java.lang.reflect.Field loader = module.getDeclaredField("submoduleClassLoader");
+        loader.setAccessible(true);
+        ClassLoader planner = (ClassLoader) loader.get(instance.invoke(null));
+        planner.loadClass("org.apache.flink.table.planner.plan.nodes.exec.ExecNodeContext").getMethod("resetIdCounter").invoke(null);
     }
 
     private static void live(Path plan, int seconds) throws Exception {

@@ -1,0 +1,182 @@
+"""What a compiled plan says of a query: its operators, their keys and states, and what each column is computed from."""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ..description import StateKind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ...serializers.sql.logical_types import LogicalType
+
+
+OPAQUE = "OPAQUE"
+"""The root of a type that holds objects of Java: a plan has its `summary`, the whole of it is stored alone."""
+
+
+@attrs.frozen
+class Column:
+    """A column of rows.
+
+    Attributes:
+        name: Its name.
+        type: Its type.
+        computed: What it is computed from, in words that are equal where the values are.
+        begins: The value with which it may begin later than the state, in a tuple; None: it may not.
+    """
+
+    name: str
+    type: LogicalType
+    computed: str
+    begins: tuple[Any] | None = None
+
+
+class Removal(enum.Enum):
+    """How an operator finds the stored row that an input takes back or replaces."""
+
+    NEVER = "its input only inserts rows"
+    BY_KEY = "rows are found by their key"
+    BY_ROW = "rows are found by all of their columns"
+    ACCUMULATED = "values are accumulated"
+
+
+class Namespace(enum.Enum):
+    """What the values of a state belong to, beside a key."""
+
+    VOID = enum.auto()
+    SLICE = enum.auto()
+    """The end of a slice of a window, in milliseconds."""
+    TIME_WINDOW = enum.auto()
+
+
+class ValueForm(enum.Enum):
+    """What the values of a state are."""
+
+    ROW = enum.auto()
+    ROWS = enum.auto()
+    """A list of rows."""
+    COUNT = enum.auto()
+    FLAG = enum.auto()
+    TIME = enum.auto()
+    VIEW = enum.auto()
+    """A view of an accumulator, as Flink stored it: it is taken over by name, or not at all."""
+
+
+@attrs.frozen(kw_only=True)
+class SqlState:
+    """A state of an operator.
+
+    Attributes:
+        name: Its name in savepoints.
+        kind: Its kind.
+        form: What its values are.
+        columns: The columns of a row, if values are rows.
+        user_key: The columns of the keys of a map.
+        has_matches: Whether the number of matches stands behind each value, as on the outer side of a join.
+        has_ttl: Whether values have a time stamp.
+        computed: What a view is computed from, in words.
+        removal: How stored rows are found again.
+        namespace: What values belong to, beside a key.
+    """
+
+    name: str
+    kind: StateKind = StateKind.VALUE
+    form: ValueForm = ValueForm.ROW
+    columns: tuple[Column, ...] = ()
+    user_key: tuple[Column, ...] = ()
+    has_matches: bool = False
+    has_ttl: bool = False
+    computed: str = ""
+    removal: Removal = Removal.BY_ROW
+    namespace: Namespace = Namespace.VOID
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """What cannot change: its kind, the form of its values, and whether it has keys and matches."""
+        return self.kind, self.form, bool(self.user_key), self.has_matches, self.namespace
+
+
+@attrs.frozen(kw_only=True)
+class SqlOperator:
+    """An operator of a plan that has state.
+
+    Attributes:
+        node: The number of its node.
+        kind: The kind of the node.
+        line: The line of the node in the plan.
+        keys: The columns of its key.
+        states: Its states, where they are known.
+        rows: Which rows come in: tables, filters, joins, groups.
+        work: What else decides what it does with them, in words.
+        unknown: Why its states are not known, or "".
+        uids: The uids that Flink gives to its transformations.
+    """
+
+    node: int
+    kind: str
+    line: int
+    keys: tuple[Column, ...] = ()
+    states: tuple[SqlState, ...] = ()
+    rows: tuple[str, ...] = ()
+    work: str = ""
+    unknown: str = ""
+    uids: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The operator in messages."""
+        return f"{self.node}_{self.kind}"
+
+    @property
+    def key_texts(self) -> tuple[str, ...]:
+        """What its keys are computed from."""
+        return tuple(one.computed for one in self.keys)
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """All that is known of what it computes."""
+        states = tuple(
+            (one.name, one.shape, tuple(c.computed for c in one.columns), one.computed) for one in self.states
+        )
+        return self.kind, self.key_texts, self.rows, self.work, states
+
+
+@attrs.frozen
+class SqlQuery:
+    """What a plan says.
+
+    Attributes:
+        origin: The plan, for messages.
+        flink_version: The release that compiled it.
+        operators: The operators with state, sources and sinks among them.
+        sinks: Which rows each sink gets, by its table.
+        tables: The options of each table: digests of their values, which may be credentials.
+        functions: The functions that are not Flink's own.
+    """
+
+    origin: str
+    flink_version: str
+    operators: tuple[SqlOperator, ...]
+    sinks: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
+    tables: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict, repr=False)
+    functions: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class SqlUpgrade:
+    """A new query that is to take over state.
+
+    Attributes:
+        new: What its plan says.
+        old: What the plan says with which the state was written; None: that is not known.
+        allows_partial: Whether aggregates may begin now where others go on.
+    """
+
+    new: SqlQuery
+    old: SqlQuery | None = None
+    allows_partial: bool = False

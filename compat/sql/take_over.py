@@ -1,0 +1,243 @@
+"""What a new query of Flink SQL takes over from stored state: both sides of a check, paired by two compiled plans.
+
+The old plan says what the stored columns are computed from; without it nothing does, and equal types are all that is
+known. Rules SQL-9 to SQL-14 are about operators; SQL-4 to SQL-8, about columns, are rules of the serializer of rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ...serializers.compatibility import Finding, Flag, Verdict
+from ...serializers.snapshot import snapshot_to_bytes
+from ...serializers.ways_out import Option, WayOut
+from ..description import JobDescription, OperatorDescription, StateDescription, StateKind, operator_id_of_uid
+from .description import computation_of, describe_operator, is_stored_as
+from .pairing import Match, pair_operators, pair_states
+from .query import OPAQUE, SqlOperator, SqlQuery, SqlUpgrade, ValueForm
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from .query import Column, SqlState
+
+_REFUSED, _FINE = Verdict.INCOMPATIBLE, Verdict.COMPATIBLE
+_KEEP_QUERY = "keep this part of the query as it was"
+_EMPTY = "start the query without its state, on all of its input"
+
+
+def taken_over(stored: JobDescription, new: JobDescription) -> tuple[JobDescription, JobDescription]:
+    """Return both sides of a check, as the plans of a new side of SQL pair them; another one is returned as it is.
+
+    Args:
+        stored: The stored state; of a plan, what that says of it.
+        new: The new side.
+    """
+    upgrade = new.upgrade
+    if upgrade is None:
+        return stored, new
+    old = upgrade.old if stored.upgrade is None else stored.upgrade.new
+    if old is None:
+        return stored, _without_old_plan(upgrade.new, stored)
+    return _TakeOver(old, upgrade.new, stored, upgrade).made()
+
+
+def _without_old_plan(new: SqlQuery, stored: JobDescription) -> JobDescription:
+    """Return what is known without the old plan: operators by uid, and types."""
+    by_id = {one.operator_id: one for one in stored.operators}
+    operators = []
+    for one in new.operators:
+        was = by_id.get(operator_id_of_uid(one.uids[0]).hex())
+        described = describe_operator(one, stored=was)
+        if was is not None and (one.unknown or not one.states):
+            described = attrs.evolve(was, computation=computation_of(one))
+        elif was is not None:
+            rows = [state for state in one.states if state.form is not ValueForm.VIEW]
+            described = attrs.evolve(described, states=(*described.states, *_others(rows, was)))
+        operators.append(described)
+    return JobDescription(new.origin, tuple(operators), upgrade=SqlUpgrade(new))
+
+
+@attrs.frozen
+class _TakeOver:
+    old: SqlQuery
+    new: SqlQuery
+    stored: JobDescription
+    upgrade: SqlUpgrade
+
+    def made(self) -> tuple[JobDescription, JobDescription]:
+        matches = pair_operators(self.old, self.new, self._said())
+        by_id = {one.operator_id: one for one in self.stored.operators}
+        renamed: dict[str, tuple[str, str]] = {}
+        news: list[OperatorDescription] = []
+        matched: dict[str, Match] = {}
+        for match in matches:
+            moved = _ids(match, by_id)
+            renamed |= moved
+            findings = (*self._findings(match), *self._unlike(match, by_id))
+            news += [attrs.evolve(one, findings=findings) for one in self._described(match, by_id, moved)]
+            if match.was is not None:
+                matched |= dict.fromkeys(_stored_ids(match.was, by_id), match)
+        stored = tuple(
+            _moved(one, renamed.get(one.operator_id), matched.get(one.operator_id)) for one in by_id.values()
+        )
+        upgrade = attrs.evolve(self.upgrade, old=self.old)
+        return attrs.evolve(self.stored, operators=stored), JobDescription(
+            self.new.origin, tuple(news), upgrade=upgrade
+        )
+
+    def _said(self) -> dict[int, int]:
+        """Return the old node of new ones, where the user renames an operator: by their numbers."""
+        were = {operator_id_of_uid(uid).hex(): one.node for one in self.old.operators for uid in one.uids}
+        are = {uid: one.node for one in self.new.operators for uid in one.uids}
+        renamed = (one for one in self.stored.operators if one.stored_id)
+        return {are[one.uid]: were[one.stored_id] for one in renamed if one.uid in are and one.stored_id in were}
+
+    def _described(
+        self, match: Match, by_id: Mapping[str, OperatorDescription], moved: Mapping[str, tuple[str, str]]
+    ) -> list[OperatorDescription]:
+        """Return the descriptions of the transformations of a new node."""
+        one, was = match.becomes, match.was
+        kept = [by_id[place] for place in _stored_ids(was, by_id)] if was is not None else []
+        if was is None or (one.states and not one.unknown):
+            stored = next((other for other in kept if other.key is not None), None)
+            described = describe_operator(one, was, stored)
+            if stored is None or was is None:
+                return [described]
+            more = (*_views(was, one, stored), *_others((*was.states, *one.states), stored))
+            return [attrs.evolve(described, states=(*described.states, *more))]
+        return [
+            attrs.evolve(other, operator_id=moved[other.operator_id][0], uid=moved[other.operator_id][1],
+                         computation=computation_of(one))
+            for other in kept
+        ]  # fmt: skip
+
+    def _findings(self, match: Match) -> Iterator[Finding]:
+        was, one = match.was, match.becomes
+        if was is None:
+            yield from self._begun(match)
+            return
+        if was.key_texts != one.key_texts:
+            yield _other("SQL-12", was.key_texts, one.key_texts, "the operator has other keys: its state is of others")
+        if was.rows != one.rows:
+            gone, added = _difference(was.rows, one.rows)
+            yield _other("SQL-10", gone, added, "other rows come in than those of which the state was made")
+        if was.work != one.work:
+            yield _other(
+                "SQL-11", (was.work,), (one.work,), "the operator does other work than that which left the state"
+            )
+        if one.unknown and was.identity == one.identity and not one.kind.endswith(("scan", "sink")):
+            reason = f"{one.unknown}; it computes the same as before, so its state stays as it is"
+            yield Finding("$", "SQL-13", _FINE, "", "", reason, flags=(Flag.UNVERIFIED,))
+        elif one.unknown:
+            yield Finding("$", "SQL-13", _REFUSED, "", "", one.unknown, (_KEEP_QUERY, _EMPTY))
+
+    def _begun(self, match: Match) -> Iterator[Finding]:
+        one = match.becomes
+        if match.may_be:
+            found = " or ".join(other.title for other in match.may_be)
+            ways = tuple(
+                WayOut.telling("say which one it is:", Option.RENAME_UID, other.uids[0], one.uids[0])
+                for other in match.may_be
+            )
+            yield Finding("$", "SQL-9", _REFUSED, found, one.title, "what they compute does not tell them apart", ways)
+        elif one.keys or one.unknown:
+            reason = "the operator is new, and would begin without the rows that came before"
+            yield Finding("$", "SQL-9", _REFUSED, "", one.title, reason, (_KEEP_QUERY, _EMPTY))
+
+    def _unlike(self, match: Match, by_id: Mapping[str, OperatorDescription]) -> Iterator[Finding]:
+        """Refuse stored state of other types than the old plan has: it is of another query."""
+        was = match.was
+        if was is None or self.stored.upgrade is not None or was.unknown or not was.states:
+            return
+        told = describe_operator(was)
+        stored = by_id.get(told.operator_id)
+        if stored is None:
+            return
+        there = {state.name: state for state in stored.states}
+        for state in told.states:
+            found, columns = there.get(state.name), {one.name: one.columns for one in was.states}[state.name]
+            if not (found is not None and found.kind is state.kind and _is_alike(found, state, columns)):
+                shown = "" if found is None else found.describe()
+                reason = (
+                    f"the state {state.name} of {was.title} is another one in the savepoint than in {self.old.origin}"
+                )
+                ways = ("name the plan with which the savepoint was written",)
+                yield Finding("$", "SQL-14", _REFUSED, state.describe(), shown, reason, ways)
+
+
+def _is_alike(stored: StateDescription, told: StateDescription, columns: Sequence[Column]) -> bool:
+    """Whether a stored state has the types that a plan says; those that hold objects of Java are compared in words."""
+    if any(one.type.root == OPAQUE for one in columns):
+        return is_stored_as(stored.value.snapshot, columns)
+    return snapshot_to_bytes(stored.value.snapshot) == snapshot_to_bytes(told.value.snapshot)
+
+
+def _others(known: Iterable[SqlState], stored: OperatorDescription) -> Iterator[StateDescription]:
+    """Yield the stored states beside known ones, such as the watermark of a window; they stay as they are."""
+    names = {state.name for state in known}
+    yield from (one for one in stored.states if one.name not in names and one.kind is not StateKind.TIMERS)
+
+
+def _views(was: SqlOperator, one: SqlOperator, stored: OperatorDescription) -> Iterator[StateDescription]:
+    """Yield the views of an operator, each with the types that are stored, under its new name."""
+    there = {state.name: state for state in stored.states}
+    for old, new in pair_states(was, one):
+        if new.form is ValueForm.VIEW and old is not None and old.name in there:
+            yield attrs.evolve(there[old.name], name=new.name)
+
+
+def _other(rule: str, old: Iterable[str], new: Iterable[str], reason: str) -> Finding:
+    return Finding("$", rule, _REFUSED, ", ".join(old), ", ".join(new), reason, (_KEEP_QUERY, _EMPTY))
+
+
+def _difference(old: Iterable[str], new: Iterable[str]) -> tuple[list[str], list[str]]:
+    were, are = list(old), list(new)
+    return [one for one in were if one not in are], [one for one in are if one not in were]
+
+
+def _stored_ids(of: SqlOperator, by_id: Mapping[str, OperatorDescription]) -> list[str]:
+    """Return the ids of the stored operators of a node: of its uids, and of those that begin with its number."""
+    known = {operator_id_of_uid(uid).hex() for uid in of.uids}
+    return [place for place, one in by_id.items() if place in known or one.uid.startswith(f"{of.node}_")]
+
+
+def _ids(match: Match, by_id: Mapping[str, OperatorDescription]) -> dict[str, tuple[str, str]]:
+    """Return the new id and uid of each stored operator of a node, by its present id."""
+    was, one = match.was, match.becomes
+    if was is None:
+        return {}
+    found = {}
+    named = {operator_id_of_uid(uid).hex(): uid for uid in was.uids}
+    for place in _stored_ids(was, by_id):
+        uid = by_id[place].uid or named[place]
+        becomes = f"{one.node}{uid.removeprefix(str(was.node))}"
+        found[place] = operator_id_of_uid(becomes).hex(), becomes
+    return found
+
+
+def _moved(one: OperatorDescription, identity: tuple[str, str] | None, match: Match | None) -> OperatorDescription:
+    """Return a stored operator under the id that it gets, with what it computes; its views under their new names."""
+    told = one
+    if match is not None and match.was is not None:
+        told = attrs.evolve(one, computation=computation_of(match.was), states=_renamed(one, match.was, match.becomes))
+    if identity is None or identity[0] == one.operator_id:
+        return told
+    return attrs.evolve(told, operator_id=identity[0], uid=identity[1], stored_id=one.operator_id)
+
+
+def _renamed(stored: OperatorDescription, was: SqlOperator, one: SqlOperator) -> tuple[StateDescription, ...]:
+    """Return the stored states; a view gets its new name, and one that no aggregate has any more is dropped."""
+    if one.unknown:
+        return stored.states
+    views = {state.name for state in was.states if state.form is ValueForm.VIEW}
+    becomes = {old.name: new.name for old, new in pair_states(was, one) if old is not None}
+    return tuple(
+        state if state.name not in views
+        else attrs.evolve(state, is_dropped=True) if state.name not in becomes
+        else state if becomes[state.name] == state.name
+        else attrs.evolve(state, name=becomes[state.name], stored_name=state.name)
+        for state in stored.states
+    )  # fmt: skip

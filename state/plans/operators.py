@@ -1,0 +1,253 @@
+"""The operators of a compiled plan that have state: their keys and states, as Flink lays them out.
+
+Source: native snapshot notes, 8; specs of SQL operators, A to C; each layout is compared with savepoints of Flink
+(`tests/state/plans/test_operators.py`). An operator whose layout is not known here is named, and goes on only where it
+computes the same as before.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ...compat.description import StateKind
+from ...compat.sql.description import describe_query
+from ...compat.sql.query import Column, Namespace, Removal, SqlOperator, SqlQuery, SqlState, ValueForm
+from ...serializers.errors import CorruptFile
+from ..storage.files import read_file
+from .aggregates import accumulators_of
+from .compiled_plan import MOST_BYTES, read_plan
+from .lineage import Lineage, Rows, expression_text, functions_in, options_of, rank_text, sides, table_of, window_text
+from .time_to_live import ttl_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...compat.description import JobDescription
+    from .compiled_plan import CompiledPlan, PlanNode
+
+_STATELESS = frozenset(
+    {
+        "calc", "exchange", "union", "watermark-assigner", "drop-update-before", "mini-batch-assigner", "expand",
+        "local-group-aggregate", "local-window-aggregate", "values", "correlate",
+    }
+)  # fmt: skip
+"""Kinds of nodes that keep nothing."""
+_SEVERAL_UIDS = {
+    "table-source-scan": ("source",),
+    "sink": ("sink", "upsert-materialize", "constraint-validator", "partitioner", "timestamp-inserter", "writer"),
+}
+"""The transformations of kinds that have others than one of their own name."""
+_OUTER_SIDES = {"LEFT": (True, False), "RIGHT": (False, True), "FULL": (True, True), "SEMI": (True, False),
+                "ANTI": (True, False)}  # fmt: skip
+_SIDES = ("left", "right")
+
+
+def describe_plan(plan: CompiledPlan) -> SqlQuery:
+    """Return what a plan says of its query.
+
+    Raises:
+        CorruptFile: The plan is not one that Flink would write.
+        UnsupportedFormat: A column has a type that holds objects of Java.
+    """
+    lineage = Lineage(plan)
+    operators = tuple(_operator(lineage, node) for node in plan.nodes.values() if node.kind not in _STATELESS)
+    sinks = {
+        table_of(node): tuple(one for rows in lineage.inputs(node) for one in rows.conditions)
+        for node in plan.nodes.values()
+        if node.kind == "sink"
+    }
+    tables = {name: options_of(node) for node in plan.nodes.values() if (name := table_of(node))}
+    functions = sorted({name for node in plan.nodes.values() for name in functions_in(node.data)})
+    return SqlQuery(f"plan {plan.place}", plan.flink_version, operators, sinks, tables, tuple(functions))
+
+
+def _operator(lineage: Lineage, node: PlanNode) -> SqlOperator:
+    inputs = lineage.inputs(node)
+    uids = tuple(f"{node.id}_{one}" for one in _SEVERAL_UIDS.get(node.kind, (node.kind,)))
+    rows = tuple(one for number, given in enumerate(inputs) for one in _numbered(number, given, len(inputs)))
+    blank = SqlOperator(node=node.id, kind=node.kind, line=node.line, rows=rows, uids=uids)
+    describe = _LAYOUTS.get(node.kind, _not_known)
+    try:
+        return describe(_Node(lineage, node, inputs), blank)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise CorruptFile(
+            f"line {node.line}, {node.title}: {type(error).__name__}: {error}",
+            file=lineage.plan.place,
+            advice="name a file that COMPILE PLAN has written",
+        ) from error
+
+
+def _numbered(number: int, given: Rows, count: int) -> list[str]:
+    return [one if count == 1 else f"input {number}: {one}" for one in given.conditions]
+
+
+@attrs.frozen
+class _Node:
+    """A node, with what comes in."""
+
+    lineage: Lineage
+    node: PlanNode
+    inputs: list[Rows]
+
+    def picked(self, name: str, of: int = 0) -> tuple[Column, ...]:
+        """Return the columns of an input whose numbers a part of the node lists."""
+        return tuple(self.inputs[of].columns[index] for index in self.node.data[name])
+
+    def has_ttl(self, index: int = 0) -> bool:
+        """Whether a state of the node has a time to live, as the plan says."""
+        states = self.node.states
+        return index < len(states) and ttl_of(self.lineage.plan, self.node, states[index]).nanos > 0
+
+    def removal(self, otherwise: Removal, of: int = 0) -> Removal:
+        """Return how rows are found again: of an input that only inserts, none is."""
+        return Removal.NEVER if self.inputs[of].is_insert_only else otherwise
+
+
+def _join(of: _Node, blank: SqlOperator) -> SqlOperator:
+    spec = of.node.data["joinSpec"]
+    both = sides(of.inputs)
+    kind = str(spec["joinType"])
+    states = []
+    for number, (side, rows) in enumerate(zip(_SIDES, both, strict=True)):
+        joined = frozenset(spec[f"{side}Keys"])
+        unique = of.node.data.get(f"{side}UpsertKeys") or []
+        within = [one for one in unique if frozenset(one) <= joined]
+        state = SqlState(
+            name=f"{side}-records", columns=rows.columns, has_matches=_OUTER_SIDES.get(kind, (False, False))[number],
+            has_ttl=of.has_ttl(number), removal=of.removal(Removal.BY_KEY if unique else Removal.BY_ROW, number),
+        )  # fmt: skip
+        if not within:
+            user_key = rows.columns
+            if unique:
+                user_key = tuple(rows.columns[index] for index in min(unique, key=len))
+            form = ValueForm.ROW if unique else ValueForm.COUNT
+            state = attrs.evolve(state, kind=StateKind.MAP, user_key=user_key, form=form)
+        states.append(state)
+    keys = tuple(both[0].columns[index] for index in spec["leftKeys"])
+    further = spec.get("nonEquiCondition")
+    work = f"{kind.lower()} join on {', '.join(one.computed for one in keys)} = " + ", ".join(
+        both[1].columns[index].computed for index in spec["rightKeys"]
+    )
+    nulls = "".join("y" if one else "n" for one in spec.get("filterNulls") or ())
+    told = "" if further is None else f" and {expression_text(further, [*both[0].columns, *both[1].columns])}"
+    return attrs.evolve(blank, keys=keys, states=tuple(states), work=f"{work}{told} {nulls}".strip())
+
+
+def _deduplicate(of: _Node, blank: SqlOperator) -> SqlOperator:
+    data = of.node.data
+    is_last, by_event_time = bool(data["keepLastRow"]), bool(data["isRowtime"])
+    columns = of.inputs[0].columns
+    row = SqlState(name="deduplicate-state", columns=columns, has_ttl=of.has_ttl(), removal=of.removal(Removal.BY_KEY))
+    if by_event_time and not is_last and data.get("outputInsertOnly"):
+        emitted = attrs.evolve(row, name="already-emitted-state-boolean", form=ValueForm.FLAG, columns=())
+        states = [attrs.evolve(row, name="waiting-to-emit-on-timer"), emitted]
+    elif not by_event_time and not is_last:
+        states = [attrs.evolve(row, form=ValueForm.FLAG, columns=())]
+    else:
+        states = [row]
+    work = f"keeps the {'last' if is_last else 'first'} by {'event' if by_event_time else 'processing'} time"
+    return attrs.evolve(blank, keys=of.picked("uniqueKeys"), states=tuple(states), work=work)
+
+
+def _normalize(of: _Node, blank: SqlOperator) -> SqlOperator:
+    state = SqlState(
+        name="deduplicate-state", columns=of.inputs[0].columns, has_ttl=of.has_ttl(), removal=Removal.BY_KEY
+    )
+    return attrs.evolve(blank, keys=of.picked("uniqueKeys"), states=(state,), work="keeps the present row")
+
+
+def _rank(of: _Node, blank: SqlOperator) -> SqlOperator:
+    data, columns = of.node.data, of.inputs[0].columns
+    keys = tuple(columns[index] for index in data["partition"]["fields"])
+    told = attrs.evolve(blank, keys=keys, work=f"{rank_text(of.node, columns)}, {_words(data.get('rankStrategy'))}")
+    sort = tuple(columns[one["index"]] for one in data["orderBy"]["fields"])
+    ranges = data["rankRange"]
+    by_time = any(dict(one.type.parameters).get("kind") == "PROCTIME" for one in sort)
+    is_first = ranges.get("type") == "Constant" and ranges.get("end") == 1
+    if (data.get("rankStrategy") or {}).get("type") != "AppendFast" or by_time or is_first or not sort:
+        return attrs.evolve(told, unknown="its layout is known only where rows are appended and several are kept")
+    state = SqlState(
+        name="data-state-with-append", kind=StateKind.MAP, form=ValueForm.ROWS, columns=columns, user_key=sort,
+        has_ttl=of.has_ttl(), removal=of.removal(Removal.BY_ROW),
+    )  # fmt: skip
+    return attrs.evolve(told, states=(state,))
+
+
+def _aggregate(of: _Node, blank: SqlOperator) -> SqlOperator:
+    data, rows = of.node.data, of.inputs[0]
+    columns = rows.columns if rows.aggregated is None else rows.aggregated
+    found = accumulators_of(data, columns, has_ttl=of.has_ttl())
+    keys = tuple(rows.columns[index] for index in data["grouping"])
+    window = window_text(of.node, rows.columns)
+    told = attrs.evolve(blank, keys=keys, work=window or "aggregates")
+    if found.unknown:
+        return attrs.evolve(told, work=f"{told.work} {_words(data['aggCalls'])}", unknown=found.unknown)
+    namespace = _NAMESPACES.get(of.node.kind, Namespace.VOID)
+    state = SqlState(
+        name="window-aggs" if window else "accState", columns=found.columns, has_ttl=of.has_ttl(),
+        removal=Removal.BY_ROW if data.get("needRetraction") else Removal.ACCUMULATED, namespace=namespace,
+    )  # fmt: skip
+    views = tuple(attrs.evolve(one, namespace=namespace) for one in found.views)
+    return attrs.evolve(told, states=(state, *views))
+
+
+_NAMESPACES = {
+    "window-aggregate": Namespace.SLICE, "global-window-aggregate": Namespace.SLICE,
+    "group-window-aggregate": Namespace.TIME_WINDOW,
+}  # fmt: skip
+
+
+def _words(found: object) -> str:
+    return json.dumps(found, sort_keys=True)
+
+
+def _connector(of: _Node, blank: SqlOperator) -> SqlOperator:
+    """Return a source or a sink: its connector's state stays as it is."""
+    told = attrs.evolve(blank, work=f"table {table_of(of.node)}", rows=())
+    if of.node.kind != "sink" or not of.node.data.get("requireUpsertMaterialize"):
+        return told
+    return attrs.evolve(told, rows=blank.rows, unknown="the layout of its materialized rows is not known")
+
+
+def _not_known(of: _Node, blank: SqlOperator) -> SqlOperator:
+    (*_, column) = (None, *of.lineage.rows(of.node).columns)
+    work = "" if column is None else column.computed
+    return attrs.evolve(blank, work=work, unknown=f"the layout of {of.node.kind} is not known")
+
+
+_LAYOUTS: dict[str, Callable[[_Node, SqlOperator], SqlOperator]] = {
+    "join": _join, "deduplicate": _deduplicate, "changelog-normalize": _normalize, "rank": _rank,
+    "group-aggregate": _aggregate, "global-group-aggregate": _aggregate, "window-aggregate": _aggregate,
+    "global-window-aggregate": _aggregate, "group-window-aggregate": _aggregate,
+    "table-source-scan": _connector, "sink": _connector,
+}  # fmt: skip
+
+
+def describe_plans(new: str, old: str = "", *, allows_partial: bool = False) -> JobDescription:
+    """Return the description of a new query of Flink SQL for `check` and `migrate`, from compiled plans.
+
+    Args:
+        new: The file that COMPILE PLAN has written for the new query; of any file system.
+        old: That of the query which wrote the state. Without it, equal types are all that is known.
+        allows_partial: Whether aggregates may begin now, where others go on (rule SQL-15).
+
+    Raises:
+        CorruptFile: A file is no compiled plan.
+        UnsupportedFormat: A column has a type that holds objects of Java.
+        StorageFailed: A file cannot be read.
+    """
+    return describe_query(read_query(new), read_query(old) if old else None, allows_partial=allows_partial)
+
+
+def read_query(place: str) -> SqlQuery:
+    """Return what the compiled plan in a file says of its query; of any file system.
+
+    Raises:
+        CorruptFile: The file is no compiled plan.
+        UnsupportedFormat: A column has a type that holds objects of Java.
+        StorageFailed: The file cannot be read.
+    """
+    return describe_plan(read_plan(read_file(place, most_bytes=MOST_BYTES), place))

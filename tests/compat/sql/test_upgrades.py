@@ -1,0 +1,214 @@
+"""Changes of queries of Flink SQL: what a check of both plans says, row by row of the published table and beyond."""
+
+import pytest
+from sql_upgrades import UPGRADES
+
+from stateshift import Decision, check
+from stateshift.compat.sql.description import describe_query
+from stateshift.serializers.compatibility import Flag
+
+LEAST = {"full": ("start", "migrate"), "partial": ("start", "migrate", "partial"), "none": ("refuse",), "": ()}
+STRICTER = {
+    "OV4", "OV5",  # the layouts of OVER are not known
+    "J8",  # a further condition is another condition of the join
+}  # fmt: skip
+"""Rows where we refuse what the vendor lets go on."""
+BETTER = {
+    "DD2": "the input only inserts rows: a new column begins with null",
+    "TN7": "the input only inserts rows: a new column begins with null",
+    "TN7b": "a column that is dropped changes no other",
+    "J3": "the input only inserts rows: a new column begins with null",
+    "J3b": "a column that is dropped changes no other",
+    "S9c": "an INT is the same number as a BIGINT",
+    "OV6": "all columns of the table come in before and after: the rows that are stored are the same",
+}
+"""Rows where a migration keeps what the vendor gives up; each is run by real Flink, in test_sql_upgrades.py."""
+
+
+def report_of(plans, row, **options):
+    old, new = plans(row, "old"), plans(row, "new")
+    return check(describe_query(old), describe_query(new, old, **options))
+
+
+def rules_of(report):
+    return {one.rule for one in report.all_findings()}
+
+
+@pytest.mark.parametrize("upgrade", UPGRADES, ids=lambda one: one.row)
+def test_a_check_says_what_becomes_of_the_state(plans, upgrade):
+    report = report_of(plans, upgrade.row)
+
+    assert upgrade.decision == ("partial" if report.is_partial else report.decision)
+    if upgrade.published and upgrade.row not in STRICTER | BETTER.keys():
+        assert upgrade.decision in LEAST[upgrade.published]
+
+
+@pytest.mark.parametrize("upgrade", [one for one in UPGRADES if one.decision == "partial"], ids=lambda one: one.row)
+def test_what_begins_now_is_named_and_can_be_allowed(plans, upgrade):
+    refused = report_of(plans, upgrade.row)
+    allowed = report_of(plans, upgrade.row, allows_partial=True)
+
+    assert (8, 4) == (refused.exit_status(), allowed.exit_status())
+    assert Decision.MIGRATE == allowed.decision
+    begun = [one for one in allowed.all_findings() if one.has(Flag.PARTIAL)]
+    assert begun
+    assert {"SQL-15"} == {one.rule for one in begun}
+
+
+@pytest.mark.parametrize(
+    ("row", "rule", "path"),
+    [
+        ("TV5", "SQL-4", "$"),
+        ("S9c", "SQL-5", "$<key>.d"),
+        ("S9b", "SQL-6", "$<key>.z"),
+        ("GA2", "SQL-7", "$.MAX(MyTable.c)"),
+        ("DD2", "SQL-8", "$.d"),
+        ("X7", "SQL-8", "$.MIN(SUM(MyTable.d)) with retraction"),
+        ("O4", "SQL-9", "$"),
+        ("W1", "SQL-10", "$"),
+        ("J3c", "SQL-11", "$"),
+        ("GA7", "SQL-12", "$"),
+        ("OV4", "SQL-13", "$"),
+        ("TV1", "SQL-15", "$.MAX(MyTable.c)"),
+    ],
+)
+def test_each_difference_has_its_rule_and_place(plans, row, rule, path):
+    assert (rule, path) in {(one.rule, str(one.path)) for one in report_of(plans, row).all_findings()}
+
+
+def test_a_column_that_finds_rows_may_not_begin(plans):
+    """The input of the rank takes rows back: a stored row with null would never be found again."""
+
+    def with_updates(plan):
+        for node in plan["nodes"]:
+            options = node.get("scanTableSource", {}).get("table", {}).get("resolvedTable", {}).get("options", {})
+            if options:
+                options["format"] = "debezium-json"
+        return plan
+
+    old, new = plans("J3", "old", with_updates), plans("J3", "new", with_updates)
+    report = check(describe_query(old), describe_query(new, old))
+
+    assert Decision.REFUSE == report.decision
+    assert [("$<key>.d", "SQL-8")] == [
+        (str(one.path), one.rule) for one in report.all_findings() if one.verdict.decision is Decision.REFUSE
+    ]
+
+
+def test_names_of_columns_and_numbers_of_nodes_decide_nothing(plans):
+    def renumbered(plan):
+        for node in plan["nodes"]:
+            node["id"] += 100
+        for edge in plan["edges"]:
+            edge["source"] += 100
+            edge["target"] += 100
+        return plan
+
+    old, new = plans("GA2", "old"), plans("GA2", "old", renumbered)
+    report = check(describe_query(old), describe_query(new, old))
+
+    assert Decision.MIGRATE == report.decision  # the uid moves, and nothing else
+    assert [] == [one for one in report.all_findings() if one.flags]
+    (moved,) = (one for one in report.operators if one.was.key is not None)
+    assert ("105_group-aggregate", "e44fcf02ab5f57873c2fb260e638a93c") == (moved.uid, moved.was.stored_id)
+
+
+def test_two_operators_that_nothing_tells_apart_are_asked_for(plans):
+    def doubled(first):
+        def change(plan):
+            copies = [dict(node, id=node["id"] + first) for node in plan["nodes"]]
+            edges = [dict(edge, source=edge["source"] + first, target=edge["target"] + first) for edge in plan["edges"]]
+            plan["nodes"] += copies
+            plan["edges"] += edges
+            return plan
+
+        return change
+
+    def moved(plan):
+        for node in plan["nodes"]:
+            node["id"] += 50
+        for edge in plan["edges"]:
+            edge["source"] += 50
+            edge["target"] += 50
+        return doubled(100)(plan)
+
+    old, new = plans("GA2", "old", doubled(20)), plans("GA2", "old", moved)
+    report = check(describe_query(old), describe_query(new, old))
+    asked = [one for one in report.all_findings() if one.rule == "SQL-9"]
+
+    assert Decision.REFUSE == report.decision
+    ways = [str(way) for one in asked for way in one.ways_out]
+    assert "say which one it is: --rename-uid 5_group-aggregate=55_group-aggregate" in ways
+
+
+def test_another_release_and_other_options_are_named_and_values_are_not_shown(plans):
+    def elsewhere(plan):
+        plan["flinkVersion"] = "2.4"
+        for node in plan["nodes"]:
+            options = node.get("scanTableSource", {}).get("table", {}).get("resolvedTable", {}).get("options", {})
+            options.update({"path": "s3://key:secret@bucket"} if options else {})
+        return plan
+
+    old, new = plans("A0", "old"), plans("A0", "old", elsewhere)
+    report = check(describe_query(old), describe_query(new, old))
+
+    assert Decision.START == report.decision
+    assert {"SQL-16", "SQL-17"} == {one.rule for one in report.reads.result.findings}
+    assert all(one.has(Flag.UNVERIFIED) for one in report.reads.result.findings)
+    assert "secret" not in repr(report)
+
+
+def test_a_filter_behind_the_state_is_about_what_was_sent(plans):
+    def filtered(plan):
+        calc = json_calc(plan)
+        plan["nodes"].append(calc)
+        (edge,) = (one for one in plan["edges"] if one["target"] == sink(plan))
+        plan["edges"].append({**edge, "source": edge["source"], "target": calc["id"]})
+        edge["source"] = calc["id"]
+        return plan
+
+    def sink(plan):
+        return next(node["id"] for node in plan["nodes"] if "exec-sink" in node["type"])
+
+    def json_calc(plan):
+        source = next(edge["source"] for edge in plan["edges"] if edge["target"] == sink(plan))
+        row = next(node["outputType"] for node in plan["nodes"] if node["id"] == source)
+        references = [{"kind": "INPUT_REF", "inputIndex": at, "type": "BIGINT"} for at in range(2)]
+        condition = {"kind": "CALL", "internalName": "$IS NOT NULL$1", "operands": references[:1], "type": "BOOLEAN"}
+        return {
+            "id": 77,
+            "type": "stream-exec-calc_1",
+            "projection": references,
+            "condition": condition,
+            "outputType": row,
+        }
+
+    old, new = plans("A0", "old"), plans("A0", "old", filtered)
+    report = check(describe_query(old), describe_query(new, old))
+
+    assert Decision.START == report.decision
+    assert ["SQL-18"] == [one.rule for one in report.reads.result.findings]
+
+
+def test_the_way_back_is_that_of_the_plans(plans):
+    from stateshift.compat.way_back import ways_back
+
+    assert "migrate" == ways_back(report_of(plans, "TV5")).worst
+    assert "refuse" == ways_back(report_of(plans, "X2")).worst
+
+
+def test_functions_and_settings_that_no_plan_shows_are_not_compared(plans):
+    report = report_of(plans, "A0")
+
+    assert any("table.exec.async-state.enabled" in line for line in report.not_compared)
+
+
+def test_a_savepoint_of_another_query_is_told_from_that_of_the_plan(plans, root):
+    from stateshift import Savepoint
+
+    stored = Savepoint.open(root / "tests/fixtures/flink-sql-2.3/group-aggregate/savepoint").describe()
+    old = plans("A0", "old")
+    report = check(stored, describe_query(old, old))
+
+    assert "SQL-14" in rules_of(report)
+    assert Decision.REFUSE == report.decision

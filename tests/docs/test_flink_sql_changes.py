@@ -1,0 +1,36 @@
+"""The page of changes of Flink SQL queries shows what the checks of all tried upgrades say."""
+
+import os
+
+from sql_upgrades import UPGRADES
+
+BEGIN, END = "<!-- changes: made by tests/docs/test_flink_sql_changes.py -->\n", "<!-- end of changes -->\n"
+SAID = {
+    "start": "start",
+    "migrate": "migrate",
+    "partial": "partial: refused until `--allow-partial`",
+    "refuse": "refuse",
+}
+
+
+def cell(text):
+    return "`" + " ".join(text.split()).replace("|", r"\|") + "`"
+
+
+def rows():
+    yield "| row | the query | becomes | stateshift |"
+    yield "| --- | --- | --- | --- |"
+    for one in UPGRADES:
+        tables = "".join(f"<br>with {cell(f'{name} ({of})')}" for name, of in one.tables.items())
+        yield f"| {one.row} | {cell(one.old)} | {cell(one.new)}{tables} | {SAID[one.decision]} |"
+
+
+def test_the_page_shows_all_upgrades(root):
+    page = root / "docs" / "reference" / "flink-sql-changes.md"
+    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    expected = before + BEGIN + "\n".join(rows()) + "\n" + END + after
+    if os.environ.get("STATESHIFT_RECORD"):
+        page.write_text(expected, encoding="utf-8")
+
+    assert expected == page.read_text(encoding="utf-8")

@@ -1,0 +1,142 @@
+"""Real Flink goes on with a changed query of SQL from the savepoint that we migrated, as if it had read everything."""
+
+import gzip
+import json
+import os
+import random
+
+import pytest
+from sql_jobs import FILES, SqlJobs
+from sql_upgrades import TABLES, UPGRADES
+
+from stateshift import MigrationOptions, Savepoint
+from stateshift.compat.sql.description import describe_query
+from stateshift.state.plans.operators import read_query
+from stateshift.state.savepoint.json_encoding import tagged_operator
+from stateshift.state.testing import migrate_in_process
+
+PLANS = "tests/fixtures/flink-sql-upgrades.jsonl.gz"
+WORDS = ("ant", "bee", "", "Größe", "x" * 30, "crocodile")
+SAMPLE = ("GA2", "TV5", "TN7b", "J3b", "X4", "X5", "X8")
+"""What runs with the other tests of Flink; the rest is run by `make interop-sql`."""
+BY_ORDER = {"DD2": "the last by processing time", "DD4": "the last by processing time", "X15": "rows of one time"}
+"""What is stored depends on the order in which files are read."""
+BEGUN = {
+    "GA3": [1], "GA4": [1], "GA6": [1], "DD2": [2], "TN7": [2], "J3": [2], "X9": [2], "X12": [1, 2, 3], "X14": [2],
+}  # fmt: skip
+"""The columns that are new: they are compared for keys that came after the upgrade alone."""
+
+
+@pytest.fixture(scope="module")
+def jobs(flink, tmp_path_factory):
+    return SqlJobs(flink("2.3"), tmp_path_factory.mktemp("upgrades"))
+
+
+def write_inputs(jobs, part):
+    draw = random.Random(part)  # noqa: S311 - it draws inputs
+    lines = {"MyTable": [], "Other": []}
+    for number in range(80 * part, 80 * part + 80):
+        at = f"2024-01-{1 + number // 40:02d} {number % 24:02d}:{number % 60:02d}:07.{number * 7 % 1000:03d}"
+        a = draw.randrange(12) if draw.random() > 0.05 else ""
+        lines["MyTable"].append((a, draw.randrange(1000), draw.choice(WORDS), draw.choice(("", 1, 2, 3)), at))
+        if not number % 4:
+            lines["Other"].append((draw.randrange(12), draw.randrange(6), draw.choice(WORDS[:4]), at))
+    for table, rows in lines.items():
+        jobs.append(table, f"part-{part}.csv", *rows)
+
+
+def script(jobs, upgrade, side):
+    tables = TABLES | (upgrade.tables if side == "new" else {})
+    created = (
+        f"CREATE TABLE {table} ({of}) WITH ({FILES.format(place=jobs.place / 'input' / table)});\n"
+        for table, of in tables.items()
+    )
+    file = jobs.of(upgrade.row) / f"{side}.sql"
+    file.write_text("".join(created) + getattr(upgrade, side), encoding="utf-8")
+    return file
+
+
+def place_of(jobs, upgrade, side):
+    return jobs.of(upgrade.row) / f"{side}.json"
+
+
+@pytest.fixture(scope="module")
+def compiled(jobs):
+    """The plans of all queries, compiled by real Flink."""
+    steps = [
+        ("compile", script(jobs, one, side), place_of(jobs, one, side)) for one in UPGRADES for side in ("old", "new")
+    ]
+    jobs.run(*steps)
+    return jobs
+
+
+def test_the_plans_that_tests_read_are_those_that_flink_compiles(compiled, root):
+    def plan(upgrade, side):
+        text = place_of(compiled, upgrade, side).read_text("utf-8")
+        return json.loads(text.replace(str(compiled.place / "input"), "@INPUT@"))
+
+    found = [{"row": one.row, "old": plan(one, "old"), "new": plan(one, "new")} for one in UPGRADES]
+    file = root / PLANS
+    if os.environ.get("STATESHIFT_RECORD"):
+        lines = "".join(json.dumps(one, ensure_ascii=False, separators=(",", ":")) + "\n" for one in found)
+        file.write_bytes(gzip.compress(lines.encode(), mtime=0))
+    assert [json.loads(line) for line in gzip.decompress(file.read_bytes()).splitlines()] == found
+
+
+def chosen():
+    possible = [one for one in UPGRADES if one.decision != "refuse"]
+    return possible if os.environ.get("STATESHIFT_SQL") == "all" else [one for one in possible if one.row in SAMPLE]
+
+
+@pytest.fixture(scope="module")
+def ran(compiled):
+    """Old queries that read half of the input; new ones from what we made of it, and new ones that read everything."""
+    write_inputs(compiled, 0)
+    compiled.run(*(("run", place_of(compiled, one, "old"), "-", compiled.of(one.row) / "before") for one in chosen()))
+    steps = []
+    for one in chosen():
+        folder, plan = compiled.of(one.row), place_of(compiled, one, "new")
+        query, old = read_query(str(plan)), read_query(str(place_of(compiled, one, "old")))
+        described = describe_query(query, old, allows_partial=True)
+        migrate_in_process(Savepoint.open(folder / "before"), folder / "ours", described, MigrationOptions())
+        steps += [("run", plan, folder / "ours", folder / "after"), ("run", plan, "-", folder / "whole")]
+    write_inputs(compiled, 1)
+    compiled.run(*steps)
+    return compiled
+
+
+def contents(place):
+    """The keyed states of a savepoint as an export has them, by operator and state."""
+    return {
+        (operator.uid, state.name): tagged_operator(operator, [state])
+        for operator in Savepoint.open(place).operators
+        for state in operator.states
+        if state.kind.is_keyed
+    }
+
+
+def without(found, places):
+    """Blank the columns at some places of every row."""
+    if isinstance(found, dict) and "$sqlrow" in found:
+        fields = found["$sqlrow"]["fields"]
+        return {"$sqlrow": [None if at in places else without(one, places) for at, one in enumerate(fields)]}
+    if isinstance(found, dict):
+        return {name: without(one, places) for name, one in found.items()}
+    if isinstance(found, list):
+        return sorted((without(one, places) for one in found), key=json.dumps) if len(found) else []
+    return found
+
+
+@pytest.mark.parametrize("upgrade", chosen(), ids=lambda one: one.row)
+def test_flink_goes_on_as_if_the_new_query_had_read_everything(ran, upgrade):
+    after, whole = contents(ran.of(upgrade.row) / "after"), contents(ran.of(upgrade.row) / "whole")
+
+    assert any(one["entries"] for told in whole.values() for one in told.get("keyed", {}).values())
+    assert whole.keys() == after.keys()
+    if upgrade.row in BY_ORDER:
+        return
+    for place, expected in whole.items():
+        if upgrade.row in BEGUN:
+            assert without(expected, BEGUN[upgrade.row]) == without(after[place], BEGUN[upgrade.row])
+        else:
+            assert expected == after[place]

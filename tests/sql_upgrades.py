@@ -1,0 +1,163 @@
+"""Changes of queries of Flink SQL, each as two queries: what Flink's state makes of them, and what we are to say.
+
+`area` is that of the published table of query changes whose row each is (specs: `sql-changes.csv`).
+"""
+
+# ruff: noqa: E501, S608 - each change stands in one line; the queries are constants
+
+from __future__ import annotations
+
+import attrs
+
+TIMED = "ts TIMESTAMP(3), proctime AS PROCTIME(), WATERMARK FOR ts AS ts - INTERVAL '1' SECOND"
+TABLES = {
+    "MyTable": f"a INT, b BIGINT, c VARCHAR, d INT, {TIMED}",
+    "Other": "x INT, y BIGINT, z VARCHAR, ts2 TIMESTAMP(3), WATERMARK FOR ts2 AS ts2 - INTERVAL '1' SECOND",
+}
+DAY = "INTERVAL '1' DAY"
+
+
+@attrs.frozen
+class Upgrade:
+    """Two queries.
+
+    Attributes:
+        row: The row of the published table, with a letter where several are of one row.
+        old: The old query.
+        new: The new one.
+        decision: What we say: start, migrate or refuse.
+        published: What the vendor says: full, partial, none, unknown or conditional.
+        tables: Columns of tables in the new query, where they differ.
+        why: Why we say something else than the vendor.
+    """
+
+    row: str
+    old: str
+    new: str
+    decision: str
+    published: str
+    tables: dict[str, str] = attrs.field(factory=dict, kw_only=True)
+    why: str = attrs.field(default="", kw_only=True)
+
+
+def _grouped(aggregates, keys="b"):
+    return f"SELECT {keys}, {aggregates} FROM MyTable GROUP BY {keys}"
+
+
+def _over(aggregates, columns="a, b"):
+    return f"SELECT {columns}, {aggregates} FROM MyTable WINDOW w AS (PARTITION BY a ORDER BY ts)"
+
+
+def _first(order, columns="a, b, c", keys="a"):
+    return f"SELECT {columns} FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY {keys} ORDER BY {order}) AS n FROM MyTable) WHERE n = 1"
+
+
+def _top(columns="a, b, c", n=3, order="b DESC", keys="a", source="MyTable"):
+    return f"SELECT {columns} FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY {keys} ORDER BY {order}) AS n FROM {source}) WHERE n <= {n}"
+
+
+def _tumbled(aggregates, keys="a", size=DAY):
+    return f"SELECT {aggregates} FROM TABLE(TUMBLE(TABLE MyTable, DESCRIPTOR(ts), {size})) GROUP BY window_start, window_end, {keys}"
+
+
+def _legacy(aggregates, keys="a", size=DAY):
+    return f"SELECT {aggregates} FROM MyTable GROUP BY TUMBLE(ts, {size}), {keys}"
+
+
+JOIN = "SELECT {} FROM MyTable m JOIN Other o ON {}"
+INTERVALS = "SELECT m.a, m.c, o.z FROM MyTable m JOIN Other o ON m.a = o.x AND m.ts BETWEEN o.ts2 - INTERVAL '{}' HOUR AND o.ts2"
+
+RETRACTED = "SELECT s, {} FROM (SELECT a, COUNT(*) AS s, SUM(d) AS m FROM MyTable GROUP BY a) GROUP BY s"
+SUMS = "(SELECT a, SUM(b) AS s, MIN(c) AS m FROM MyTable GROUP BY a) x"
+OF_AGGREGATES = f"SELECT {{}} FROM {SUMS} JOIN (SELECT x AS a, COUNT(*) AS n FROM Other GROUP BY x) y ON x.a = y.a"
+ON_OTHER_KEY = f"SELECT {{}} FROM {SUMS} JOIN Other o ON x.s = o.y"
+LEFT = "SELECT {} FROM MyTable m LEFT JOIN Other o ON m.a = o.x"
+SELF = "SELECT {} FROM MyTable m JOIN MyTable n ON m.a = n.d"
+
+UPGRADES = [
+    Upgrade("A0", "SELECT b, SUM(a) AS s FROM MyTable GROUP BY b", "SELECT b, SUM(a) AS total FROM MyTable GROUP BY b", "start", "full"),
+    Upgrade("GA2", _grouped("SUM(a), MAX(c)"), _grouped("SUM(a)"), "migrate", "full"),
+    Upgrade("GA3", _grouped("SUM(a), MAX(c)"), _grouped("SUM(a), MIN(c)"), "partial", "partial"),
+    Upgrade("GA4", _grouped("SUM(a), MAX(c)"), _grouped("SUM(a), MIN(c)"), "partial", "partial"),
+    Upgrade("GA6", _grouped("SUM(a), MAX(c)"), _grouped("SUM(a), MAX(SUBSTRING(c, 1, 5))"), "partial", "partial"),
+    Upgrade("GA7", _grouped("SUM(a)", "b"), _grouped("SUM(a)", "b, d"), "refuse", "none"),
+    Upgrade("GA7b", _grouped("SUM(a)", "b, d"), _grouped("SUM(a)", "b"), "refuse", "none"),
+    Upgrade("GA7c", _grouped("SUM(a)", "b"), "SELECT b + 1, SUM(a) FROM MyTable GROUP BY b + 1", "refuse", "none"),
+    Upgrade("GA10", _grouped("SUM(a)"), _grouped("MIN(a)"), "refuse", "none"),
+    Upgrade("OV4", _over("MAX(d) OVER w"), _over("MIN(d) OVER w"), "refuse", "partial"),
+    Upgrade("OV5", _over("MAX(d) OVER w, SUM(d) OVER w"), _over("SUM(d) OVER w, MAX(d) OVER w"), "refuse", "full"),
+    Upgrade("OV6", _over("MAX(d) OVER w"), _over("MAX(d) OVER w", "a, b, c"), "start", "none"),
+    Upgrade("GW2", _legacy("a, SUM(b), MAX(c)"), _legacy("a, SUM(b)"), "migrate", "full"),
+    Upgrade("GW5", _legacy("a, SUM(b), MAX(c)"), _legacy("a, MAX(c), SUM(b)"), "migrate", "full"),
+    Upgrade("GW6", _legacy("a, SUM(b), MAX(c)"), _legacy("a, SUM(b), MAX(SUBSTRING(c, 1, 5))"), "partial", "partial"),
+    Upgrade("GW7", _legacy("a, SUM(b)"), _legacy(f"a, SUM(b), TUMBLE_START(ts, {DAY})"), "migrate", "full"),
+    Upgrade("GW9", _legacy("a, SUM(b)"), _legacy("a, SUM(b)", size="INTERVAL '2' DAY"), "refuse", "none"),
+    Upgrade("GW10", _legacy("a, SUM(b)"), _legacy("a, d, SUM(b)", "a, d"), "refuse", "none"),
+    Upgrade("GW11", _legacy("a, SUM(b)"), _legacy("a, SUM(b), COUNT(DISTINCT c)"), "refuse", "none"),
+    Upgrade("TV1", _tumbled("a, SUM(b)"), _tumbled("a, SUM(b), MAX(c)"), "partial", "partial"),
+    Upgrade("TV3", _tumbled("a, SUM(b), MAX(c)"), _tumbled("a, SUM(b), MIN(c)"), "partial", "partial"),
+    Upgrade("TV5", _tumbled("a, SUM(b), MAX(c)"), _tumbled("a, MAX(c), SUM(b)"), "migrate", "full"),
+    Upgrade("TV6", _tumbled("a, SUM(b), MAX(c)"), _tumbled("a, SUM(b), MAX(SUBSTRING(c, 1, 5))"), "partial", "partial"),
+    Upgrade("TV7", _tumbled("a, SUM(b)"), _tumbled("a, SUM(b), window_start"), "start", "full"),
+    Upgrade("TV8", _tumbled("a, window_start"), _tumbled("a, window_end"), "start", "full"),
+    Upgrade("TV10", _tumbled("a, SUM(b)"), _tumbled("a, SUM(b)", size="INTERVAL '2' DAY"), "refuse", "none"),
+    Upgrade("TV11", _tumbled("a, SUM(b)"), _tumbled("a, d, SUM(b)", "a, d"), "refuse", "none"),
+    Upgrade("TV12", _tumbled("a, d, SUM(b)", "a, d"), _tumbled("d, a, SUM(b)", "d, a"), "refuse", "none"),
+    Upgrade("TV14", _tumbled("a, SUM(b)"), _tumbled("a, window_start"), "refuse", "none"),
+    Upgrade("TV18", _tumbled("a, SUM(b)"), _tumbled("a + 1, SUM(b)", "a + 1"), "refuse", "none"),
+    Upgrade("DD1", _first("proctime ASC"), _first("proctime ASC", "a, b, d"), "start", "full"),
+    Upgrade("DD2", _first("proctime DESC"), _first("proctime DESC", "a, b, d"), "migrate", "none"),
+    Upgrade("DD4", _first("proctime DESC", "a, b, c"), _first("proctime DESC", "a, b + 1, c"), "start", "full"),
+    Upgrade("DD7", _first("proctime ASC"), _first("proctime DESC"), "refuse", "none"),
+    Upgrade("DD7b", _first("proctime DESC"), _first("ts DESC"), "refuse", "none"),
+    Upgrade("TN4", _top(), _top(keys="a, d"), "refuse", "none"),
+    Upgrade("TN5", _top(), _top(order="b ASC"), "refuse", "none"),
+    Upgrade("TN6", _top(), _top(n=5), "refuse", "none"),
+    Upgrade("TN7", _top(), _top("a, b, d"), "migrate", "none"),
+    Upgrade("TN7b", _top(), _top("a, b"), "migrate", "none"),
+    Upgrade("J2", JOIN.format("m.a, m.c, o.z", "m.a = o.x"), JOIN.format("m.a, m.c, o.z", "m.b = o.y"), "refuse", "none"),
+    Upgrade("J2b", JOIN.format("m.a, m.c, o.z", "m.a = o.x"), JOIN.format("m.a, m.c, o.z", "m.a = o.x AND m.b > o.y"), "refuse", "none"),
+    Upgrade("J3", JOIN.format("m.a, m.c, o.z", "m.a = o.x"), JOIN.format("m.a, m.c, o.z, m.d", "m.a = o.x"), "migrate", "none"),
+    Upgrade("J3b", JOIN.format("m.a, m.c, m.d, o.z", "m.a = o.x"), JOIN.format("m.a, m.c, o.z", "m.a = o.x"), "migrate", "none"),
+    Upgrade("J3c", JOIN.format("m.a, m.c, o.z", "m.a = o.x"), JOIN.format("m.a, m.c, o.z", "m.a = o.x").replace(" JOIN", " LEFT JOIN"), "refuse", "none"),
+    Upgrade("J6", INTERVALS.format(4), INTERVALS.format(2), "refuse", "none"),
+    Upgrade("J8", INTERVALS.format(4), INTERVALS.format(4) + " AND m.d > 1", "refuse", "full"),
+    Upgrade("W1", _grouped("SUM(a)"), "SELECT b, SUM(a) FROM MyTable WHERE d > 1 GROUP BY b", "refuse", "none"),
+    Upgrade("W1b", "SELECT b, SUM(a) FROM MyTable WHERE d > 1 GROUP BY b", "SELECT b, SUM(a) FROM MyTable WHERE d > 2 GROUP BY b", "refuse", "none"),
+    Upgrade(
+        "U1",
+        "SELECT k, SUM(v) FROM (SELECT a AS k, b AS v FROM MyTable UNION ALL SELECT x, y FROM Other) GROUP BY k",
+        "SELECT k, SUM(v) FROM (SELECT x AS k, y AS v FROM Other UNION ALL SELECT a, b FROM MyTable) GROUP BY k",
+        "migrate", "full",
+    ),
+    Upgrade("TS3", "SELECT a, b FROM MyTable ORDER BY ts", "SELECT a, b, c FROM MyTable ORDER BY ts", "refuse", "none"),
+    Upgrade("TS4", "SELECT a, b, d FROM MyTable ORDER BY ts", "SELECT a, b, d FROM MyTable ORDER BY ts, d", "refuse", "none"),
+    Upgrade("L1", "SELECT a, b FROM MyTable LIMIT 10", "SELECT a, b FROM MyTable LIMIT 20", "refuse", "none"),
+    Upgrade("S1", _grouped("SUM(a)"), _grouped("SUM(a)"), "start", "full", tables={"MyTable": f"a INT, b BIGINT, c VARCHAR, d INT, e AS d + 1, {TIMED}"}),
+    Upgrade("S9", _grouped("SUM(a)"), _grouped("SUM(a)"), "refuse", "none", tables={"MyTable": f"a INT, b BIGINT NOT NULL, c VARCHAR, d INT, {TIMED}"}),
+    Upgrade("S9b", JOIN.format("m.a, m.c, o.z", "m.a = o.x"), JOIN.format("m.a, m.c, o.z", "m.a = o.x"), "refuse", "none", tables={"Other": "x INT, y BIGINT, z VARCHAR(20), ts2 TIMESTAMP(3), WATERMARK FOR ts2 AS ts2 - INTERVAL '1' SECOND"}),
+    Upgrade("S9c", JOIN.format("m.a, m.c, m.d, o.z", "m.a = o.x"), JOIN.format("m.a, m.c, m.d, o.z", "m.a = o.x"), "migrate", "none", tables={"MyTable": f"a INT, b BIGINT, c VARCHAR, d BIGINT, {TIMED}"}),
+    Upgrade("O4", "SELECT b, a FROM MyTable", _grouped("SUM(a)"), "refuse", "none"),
+    # Changes that the published table does not have.
+    Upgrade("X1", _grouped("COUNT(DISTINCT c), SUM(a)"), _grouped("SUM(a), COUNT(DISTINCT c)"), "migrate", ""),
+    Upgrade("X2", _grouped("COUNT(DISTINCT c), SUM(a)"), _grouped("SUM(a)"), "migrate", ""),
+    Upgrade("X3", _grouped("SUM(a)"), _grouped("SUM(a), COUNT(DISTINCT c)"), "refuse", ""),
+    Upgrade("X4", _grouped("COUNT(DISTINCT c), COUNT(DISTINCT d)"), _grouped("COUNT(DISTINCT d)"), "migrate", ""),
+    Upgrade("X5", RETRACTED.format("COUNT(*), MAX(m), SUM(m)"), RETRACTED.format("SUM(m), MAX(m)"), "migrate", ""),
+    Upgrade("X6", RETRACTED.format("SUM(m)"), RETRACTED.format("SUM(m), COUNT(*)"), "start", ""),
+    Upgrade("X7", RETRACTED.format("SUM(m)"), RETRACTED.format("SUM(m), MIN(m)"), "refuse", ""),
+    Upgrade("X8", OF_AGGREGATES.format("x.a, x.s, x.m, y.n"), OF_AGGREGATES.format("x.a, x.m, y.n"), "migrate", ""),
+    Upgrade("X9", OF_AGGREGATES.format("x.a, x.s, y.n"), OF_AGGREGATES.format("x.a, x.s, x.m, y.n"), "partial", ""),
+    Upgrade("X10", ON_OTHER_KEY.format("x.a, x.s, x.m, o.z"), ON_OTHER_KEY.format("x.a, x.s, o.z"), "migrate", ""),
+    Upgrade("X11", LEFT.format("m.a, m.c, m.d, o.z"), LEFT.format("m.a, m.d, o.z"), "migrate", ""),
+    Upgrade("X12", LEFT.format("m.a, m.d, o.z"), LEFT.format("m.a, m.d, o.z, o.y"), "migrate", ""),
+    Upgrade("X13", "SELECT a, c, d FROM MyTable WHERE a IN (SELECT x FROM Other)", "SELECT a, c FROM MyTable WHERE a IN (SELECT x FROM Other)", "migrate", ""),
+    Upgrade("X14", _first("ts ASC"), _first("ts ASC", "a, b, d"), "migrate", ""),
+    Upgrade("X15", _first("ts DESC"), _first("ts DESC", "a, b"), "migrate", ""),
+    Upgrade("X16", _grouped("SUM(d)", "a"), _grouped("SUM(d)", "a"), "refuse", "", tables={"MyTable": f"a BIGINT, b BIGINT, c VARCHAR, d INT, {TIMED}"}),
+    Upgrade("X17", _grouped("SUM(d), MAX(c)", "b"), _grouped("SUM(d), MAX(c)", "b"), "migrate", "", tables={"MyTable": f"a INT, b BIGINT, c VARCHAR, d BIGINT, {TIMED}"}),
+    Upgrade("X18", SELF.format("m.c, n.d"), SELF.format("n.d, m.c"), "start", ""),
+    Upgrade("X19", _top("a, b, c", source="(SELECT a, b, MAX(c) AS c FROM MyTable GROUP BY a, b)"), _top("a, b, c", source="(SELECT a, b, MAX(c) AS c FROM MyTable GROUP BY a, b)"), "start", ""),
+    Upgrade("X20", _grouped("SUM(a) FILTER (WHERE d > 1), SUM(a)"), _grouped("SUM(a), SUM(a) FILTER (WHERE d > 1)"), "migrate", ""),
+    Upgrade("X21", _grouped("LAST_VALUE(c), AVG(a), LISTAGG(c)"), _grouped("AVG(a), LISTAGG(c), LAST_VALUE(c)"), "migrate", ""),
+]  # fmt: skip
