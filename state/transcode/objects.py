@@ -18,12 +18,12 @@ from ...serializers.errors import (
     ValueNotConvertible,
     ValuesCollide,
     at_step,
+    cause_text,
     located,
     shown,
 )
 from ...serializers.limits import require_room
 from ...serializers.views import SEPARATOR, DataInputView, DataOutputView
-from ..user_code import called
 from .framing import map_value
 from .transcoder import BadValue, Transcoded
 
@@ -40,9 +40,12 @@ _WAY_OUT = "handle such values in a converter, or correct the one that failed"
 
 def read_old(recoding: Recoding, source: DataInputView) -> Any:
     """Read one old value; if the user's reader fails, raise a `ValueNotConvertible` that names it."""
-    return called(
-        lambda: recoding.reader.deserialize(source), lambda: f"the reader ({recoding.source}) failed", _WAY_OUT
-    )
+    try:
+        return recoding.reader.deserialize(source)
+    except StateShiftError:
+        raise
+    except Exception as error:
+        raise _unfit(f"the reader ({recoding.source}) failed", error) from error
 
 
 def converted(recoding: Recoding, source: DataInputView) -> Any:
@@ -53,20 +56,25 @@ def converted(recoding: Recoding, source: DataInputView) -> Any:
     old = read_old(recoding, source)
     if recoding.is_expired(old):
         return EXPIRED
-    convert = recoding.conversion
-    if convert is None or (old is None and recoding.nullable):
+    if recoding.conversion is None or (old is None and recoding.nullable):
         return old
-    who = f"converter {recoding.converter}" if recoding.converter else "the conversion"
-    return called(lambda: convert(old), lambda: f"{who} failed on {shown(old)}", _WAY_OUT)
+    try:
+        return recoding.conversion(old)
+    except StateShiftError:
+        raise
+    except Exception as error:
+        who = f"converter {recoding.converter}" if recoding.converter else "the conversion"
+        raise _unfit(f"{who} failed on {shown(old)}", error) from error
 
 
 def write(recoding: Recoding, value: Any, target: DataOutputView) -> None:
     """Write one new value; raise `ValueNotConvertible` if its serializer fails."""
-    called(
-        lambda: recoding.writer.serialize(value, target),
-        lambda: f"{shown(value)} cannot be written as {recoding.writer.describe()}",
-        _WAY_OUT,
-    )
+    try:
+        recoding.writer.serialize(value, target)
+    except StateShiftError:
+        raise
+    except Exception as error:
+        raise _unfit(f"{shown(value)} cannot be written as {recoding.writer.describe()}", error) from error
 
 
 def recode(recoding: Recoding, source: DataInputView, target: DataOutputView) -> None:
@@ -77,6 +85,13 @@ def recode(recoding: Recoding, source: DataInputView, target: DataOutputView) ->
         target.write(source.span(start))
     else:
         write(recoding, new, target)
+
+
+def _unfit(what: str, error: Exception) -> ValueNotConvertible:
+    return ValueNotConvertible(
+        f"{what}: {cause_text(error)}",
+        advice=_WAY_OUT,
+    )
 
 
 def recode_all(recoding: Recoding, data: bytes) -> bytes:
