@@ -51,9 +51,12 @@ def pair_operators(old: SqlQuery, new: SqlQuery, said: Mapping[int, int]) -> lis
     left = [one for one in old.operators if one.node not in said.values()]
     open_new = [one for one in new.operators if one.node not in said]
 
+    gone: set[int] = set()
+
     def pair(of: Callable[[SqlOperator], object]) -> None:
+        groups = _grouped(left, of)
         for alike, ours in _grouped(open_new, of).items():
-            theirs = _grouped(left, of).get(alike, [])
+            theirs = groups.get(alike, [])
             if len(ours) == len(theirs) == 1:
                 taken = list(zip(theirs, ours, strict=True))
             else:
@@ -62,8 +65,9 @@ def pair_operators(old: SqlQuery, new: SqlQuery, said: Mapping[int, int]) -> lis
                 taken = same if len(same) == len(ours) == len(theirs) else []
             for was, becomes in taken:
                 pairs[becomes.node] = Match(becomes, was)
-                left.remove(was)
-                open_new.remove(becomes)
+                gone.add(was.node)
+        left[:] = [one for one in left if one.node not in gone]
+        open_new[:] = [one for one in open_new if one.node not in pairs]
 
     pair(lambda one: one.identity)
     pair(lambda one: (one.kind, one.key_texts, one.rows, one.work))
