@@ -10,7 +10,7 @@ import attrs
 from ...serializers.containers.lists import ListSerializer, MapSerializer
 from ...serializers.containers.ttl import TtlSerializer
 from ...serializers.containers.tuples import TupleSerializer
-from ...serializers.flink.namespaces import TimeWindowSerializer, VoidNamespaceSerializer
+from ...serializers.flink.namespaces import SqlTimeWindowSerializer, VoidNamespaceSerializer
 from ...serializers.primitives.numeric import BooleanSerializer, IntSerializer, LongSerializer
 from ...serializers.sql.logical_types import LogicalField, LogicalType
 from ...serializers.sql.serializers import RowDataSerializer, RowDataSerializerSnapshot, RowField
@@ -39,7 +39,7 @@ _ITEMS: dict[ValueForm, TypeSerializer[Any]] = {
 
 _NAMESPACES: dict[Namespace, TypeSerializer[Any]] = {
     Namespace.VOID: VoidNamespaceSerializer(), Namespace.SLICE: LongSerializer(),
-    Namespace.TIME_WINDOW: TimeWindowSerializer(),
+    Namespace.TIME_WINDOW: SqlTimeWindowSerializer(),
 }  # fmt: skip
 
 
@@ -103,7 +103,7 @@ def describe_state(
         item = _row(of.columns, old_columns, of.removal, is_key=False, stored=types)
         if of.form is ValueForm.ROWS:
             item = ListSerializer(item)
-    if of.has_matches:
+    if of.has_number:
         item = TupleSerializer((item, IntSerializer()))
     if of.has_ttl:
         item = TtlSerializer(item)

@@ -77,7 +77,8 @@ class SqlState:
         form: What its values are.
         columns: The columns of a row, if values are rows.
         user_key: The columns of the keys of a map.
-        has_matches: Whether the number of matches stands behind each value, as on the outer side of a join.
+        has_number: Whether a number stands behind each value: that of the matches, on the outer side of a join, or the
+            place within a rank.
         has_ttl: Whether values have a time stamp.
         computed: What a view is computed from, in words.
         removal: How stored rows are found again.
@@ -89,7 +90,7 @@ class SqlState:
     form: ValueForm = ValueForm.ROW
     columns: tuple[Column, ...] = ()
     user_key: tuple[Column, ...] = ()
-    has_matches: bool = False
+    has_number: bool = False
     has_ttl: bool = False
     computed: str = ""
     removal: Removal = Removal.BY_ROW
@@ -97,8 +98,8 @@ class SqlState:
 
     @property
     def shape(self) -> tuple[object, ...]:
-        """What cannot change: its kind, the form of its values, and whether it has keys and matches."""
-        return self.kind, self.form, bool(self.user_key), self.has_matches, self.namespace
+        """What cannot change: its kind, the form of its values, and whether it has keys and numbers."""
+        return self.kind, self.form, bool(self.user_key), self.has_number, self.namespace
 
 
 @attrs.frozen(kw_only=True)

@@ -128,7 +128,7 @@ class _TakeOver:
             yield _other(
                 "SQL-11", (was.work,), (one.work,), "the operator does other work than that which left the state"
             )
-        if one.unknown and was.identity == one.identity and not one.kind.endswith(("scan", "sink")):
+        if one.unknown and was.identity == one.identity:
             reason = f"{one.unknown}; it computes the same as before, so its state stays as it is"
             yield Finding("$", "SQL-13", _FINE, "", "", reason, flags=(Flag.UNVERIFIED,))
         elif one.unknown:

@@ -19,17 +19,18 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...compat.sql.query import Column
-from ...serializers.errors import CorruptFile, StateShiftError
+from ...compat.sql.query import OPAQUE, Column
+from ...serializers.errors import CorruptFile, StateShiftError, UnsupportedFormat
+from ...serializers.sql.logical_types import LogicalType
 from .column_types import type_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from ...serializers.sql.logical_types import LogicalType
     from .compiled_plan import CompiledPlan, PlanNode
 
 _LONGEST = 400
+_MOST_CONDITIONS = 64
 _INFIX = frozenset(["+", "-", "*", "/", "%", "=", "<>", "<", ">", "<=", ">=", "AND", "OR"])
 _TIMES = frozenset({"TIMESTAMP_WITHOUT_TIME_ZONE", "TIMESTAMP_WITH_LOCAL_TIME_ZONE"})
 _DEFAULT_CATALOG = "default_catalog.default_database."
@@ -65,10 +66,11 @@ def short(text: str) -> str:
     """Return a text, or its beginning and a digest of it if it is long; so no text grows with the plan."""
     if len(text) <= _LONGEST:
         return text
-    return f"{text[: _LONGEST // 2]}… ({_digest(text)})"
+    return f"{text[: _LONGEST // 2]}… ({digest(text)})"
 
 
-def _digest(text: str) -> str:
+def digest(text: str) -> str:
+    """Return a digest of a text, which is equal for equal texts."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
@@ -150,8 +152,16 @@ class Lineage:
 
     def _columns(self, node: PlanNode) -> list[tuple[str, LogicalType]]:
         """Return the names and types of the columns that a node sends on."""
-        row = type_of(node.data["outputType"], self.plan.place)
-        return [(field.name, field.type) for field in row.fields]
+        found = node.data["outputType"]
+        if isinstance(found, dict):  # a column of Java alone is not known in full
+            return [(str(one["name"]), self._type(one["fieldType"])) for one in found["fields"]]
+        return [(field.name, field.type) for field in type_of(found, self.plan.place).fields]
+
+    def _type(self, found: Any) -> LogicalType:
+        try:
+            return type_of(found, self.plan.place)
+        except UnsupportedFormat:
+            return LogicalType(OPAQUE, parameters=(("summary", short(_as_json(found))),))
 
 
 _Names = list[tuple[str, "LogicalType"]]
@@ -174,7 +184,7 @@ def options_of(node: PlanNode) -> dict[str, str]:
     """Return the options of the table of a node, with digests of their values: these may be credentials."""
     found = node.data.get("scanTableSource") or node.data.get("dynamicTableSink") or {}
     options = (found.get("table", {}).get("resolvedTable") or {}).get("options") or {}
-    return {str(name): _digest(str(value)) for name, value in options.items()}
+    return {str(name): digest(str(value)) for name, value in options.items()}
 
 
 def functions_in(found: Any) -> Iterator[str]:
@@ -206,7 +216,7 @@ def _scan(node: PlanNode, names: _Names) -> Rows:
             source = [Column(name, of, f"{table}.{name}") for name, of in _of_physical(physical, names)] or own
             conditions += [f"where {expression_text(one, source)}" for one in ability["predicates"]]
         elif kind not in {"ReadingMetadata", "WatermarkPushDown", "SourceWatermark"}:
-            conditions.append(f"{kind} {_digest(_as_json(ability))}")
+            conditions.append(f"{kind} {digest(_as_json(ability))}")
     if paths is None or len(paths) > len(names):
         paths = [name for name, _ in names]
     paths += [name for name, _ in names[len(paths) :]]  # columns of metadata stand behind
@@ -246,7 +256,7 @@ def expression_text(node: Any, columns: Sequence[Column]) -> str:
     if kind == "FIELD_ACCESS":
         return f"{expression_text(node['expr'], columns)}.{node['name']}"
     if kind != "CALL":
-        return short(f"{kind} {_digest(_as_json(node))}")
+        return short(f"{kind} {digest(_as_json(node))}")
     operands = [expression_text(one, columns) for one in node.get("operands") or ()]
     name = function_name(node)
     if name in {"CAST", "REINTERPRET"}:
@@ -266,9 +276,7 @@ def function_name(node: Any) -> str:
     named = {key: value for key, value in node.items() if key not in {"kind", "operands", "type", "syntax"}}
     shown = named.get("catalogName") or named.get("systemName") or named.get("class") or "function"
     rest = {key: value for key, value in named.items() if value != shown}
-    return (
-        f"{str(shown).replace('`', '').removeprefix(_DEFAULT_CATALOG)}{f'#{_digest(_as_json(rest))}' if rest else ''}"
-    )
+    return f"{str(shown).replace('`', '').removeprefix(_DEFAULT_CATALOG)}{f'#{digest(_as_json(rest))}' if rest else ''}"
 
 
 def _type_text(found: Any) -> str:
@@ -297,7 +305,10 @@ def _calc(node: PlanNode, names: _Names, inputs: list[Rows]) -> Rows:
     return Rows(_named(names, computed), conditions, inputs[0].is_insert_only)
 
 
-def _with(conditions: Iterable[str], *more: str) -> tuple[str, ...]:
+def _with(conditions: tuple[str, ...], *more: str) -> tuple[str, ...]:
+    """Return conditions and further ones; many of them are one, so that a long plan takes no more time for each."""
+    if len(conditions) > _MOST_CONDITIONS:
+        conditions = (f"{len(conditions)} conditions ({digest(repr(conditions))})",)
     return tuple(sorted({*conditions, *map(short, more)}))
 
 
@@ -400,7 +411,7 @@ def _unknown(node: PlanNode, names: _Names, inputs: list[Rows]) -> Rows:
     """Return the columns of an operator that is compared as a whole: they equal those of the same operator alone."""
     work = {name: value for name, value in node.data.items() if name not in _NOT_OF_ITS_WORK}
     before = [[*(one.computed for one in rows.columns), *rows.conditions] for rows in inputs]
-    told = f"{node.kind} {_digest(_as_json([node.kind, node.version, _without_tables(work), before]))}"
+    told = f"{node.kind} {digest(_as_json([node.kind, node.version, _without_tables(work), before]))}"
     computed = [f"{told}, column {index}" for index in range(len(names))]
     conditions = tuple(sorted({one for rows in inputs for one in rows.conditions}))
     return Rows(_named(names, computed), _with(conditions, told), is_insert_only=False)

@@ -18,8 +18,20 @@ from ...compat.sql.query import Column, Namespace, Removal, SqlOperator, SqlQuer
 from ...serializers.errors import CorruptFile
 from ..storage.files import read_file
 from .aggregates import accumulators_of
+from .column_types import type_of
 from .compiled_plan import MOST_BYTES, read_plan
-from .lineage import Lineage, Rows, expression_text, functions_in, options_of, rank_text, sides, table_of, window_text
+from .lineage import (
+    Lineage,
+    Rows,
+    digest,
+    expression_text,
+    functions_in,
+    options_of,
+    rank_text,
+    sides,
+    table_of,
+    window_text,
+)
 from .time_to_live import ttl_of
 
 if TYPE_CHECKING:
@@ -71,13 +83,21 @@ def _operator(lineage: Lineage, node: PlanNode) -> SqlOperator:
     blank = SqlOperator(node=node.id, kind=node.kind, line=node.line, rows=rows, uids=uids)
     describe = _LAYOUTS.get(node.kind, _not_known)
     try:
-        return describe(_Node(lineage, node, inputs), blank)
+        found = describe(_Node(lineage, node, inputs), blank)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise CorruptFile(
             f"line {node.line}, {node.title}: {type(error).__name__}: {error}",
             file=lineage.plan.place,
             advice="name a file that COMPILE PLAN has written",
         ) from error
+
+    return attrs.evolve(found, work=f"{found.work} {_digest_of(node, inputs)}") if found.unknown else found
+
+
+def _digest_of(node: PlanNode, inputs: list[Rows]) -> str:
+    """Return a digest of all that may decide a layout which is not known: types, and whether state goes with time."""
+    columns = [[(column.computed, column.type.describe()) for column in rows.columns] for rows in inputs]
+    return digest(repr((columns, [state.ttl for state in node.states])))
 
 
 def _numbered(number: int, given: Rows, count: int) -> list[str]:
@@ -116,7 +136,7 @@ def _join(of: _Node, blank: SqlOperator) -> SqlOperator:
         unique = of.node.data.get(f"{side}UpsertKeys") or []
         within = [one for one in unique if frozenset(one) <= joined]
         state = SqlState(
-            name=f"{side}-records", columns=rows.columns, has_matches=_OUTER_SIDES.get(kind, (False, False))[number],
+            name=f"{side}-records", columns=rows.columns, has_number=_OUTER_SIDES.get(kind, (False, False))[number],
             has_ttl=of.has_ttl(number), removal=of.removal(Removal.BY_KEY if unique else Removal.BY_ROW, number),
         )  # fmt: skip
         if not within:
@@ -164,15 +184,22 @@ def _rank(of: _Node, blank: SqlOperator) -> SqlOperator:
     keys = tuple(columns[index] for index in data["partition"]["fields"])
     told = attrs.evolve(blank, keys=keys, work=f"{rank_text(of.node, columns)}, {_words(data.get('rankStrategy'))}")
     sort = tuple(columns[one["index"]] for one in data["orderBy"]["fields"])
-    ranges = data["rankRange"]
-    by_time = any(dict(one.type.parameters).get("kind") == "PROCTIME" for one in sort)
+    strategy, ranges = data.get("rankStrategy") or {}, data["rankRange"]
     is_first = ranges.get("type") == "Constant" and ranges.get("end") == 1
-    if (data.get("rankStrategy") or {}).get("type") != "AppendFast" or by_time or is_first or not sort:
-        return attrs.evolve(told, unknown="its layout is known only where rows are appended and several are kept")
-    state = SqlState(
-        name="data-state-with-append", kind=StateKind.MAP, form=ValueForm.ROWS, columns=columns, user_key=sort,
-        has_ttl=of.has_ttl(), removal=of.removal(Removal.BY_ROW),
-    )  # fmt: skip
+    by_time = any(dict(one.type.parameters).get("kind") == "PROCTIME" for one in sort)
+    if strategy.get("type") not in {"AppendFast", "UpdateFast"} or by_time or not sort:
+        return attrs.evolve(told, unknown="the layout of a rank whose input takes rows back is not known")
+    state = SqlState(name="Top1-Rank-State", columns=columns, has_ttl=of.has_ttl(), removal=of.removal(Removal.BY_KEY))
+    if not is_first and strategy["type"] == "AppendFast":
+        state = attrs.evolve(
+            state, name="data-state-with-append", kind=StateKind.MAP, form=ValueForm.ROWS, user_key=sort,
+            removal=of.removal(Removal.BY_ROW),
+        )  # fmt: skip
+    elif not is_first:
+        keys_of_rows = tuple(columns[index] for index in strategy["primaryKeys"])
+        state = attrs.evolve(
+            state, name="data-state-with-update", kind=StateKind.MAP, user_key=keys_of_rows, has_number=True
+        )
     return attrs.evolve(told, states=(state,))
 
 
@@ -185,7 +212,7 @@ def _aggregate(of: _Node, blank: SqlOperator) -> SqlOperator:
     told = attrs.evolve(blank, keys=keys, work=window or "aggregates")
     if found.unknown:
         return attrs.evolve(told, work=f"{told.work} {_words(data['aggCalls'])}", unknown=found.unknown)
-    namespace = _NAMESPACES.get(of.node.kind, Namespace.VOID)
+    namespace = Namespace.TIME_WINDOW if "SessionWindow" in window else _NAMESPACES.get(of.node.kind, Namespace.VOID)
     state = SqlState(
         name="window-aggs" if window else "accState", columns=found.columns, has_ttl=of.has_ttl(),
         removal=Removal.BY_ROW if data.get("needRetraction") else Removal.ACCUMULATED, namespace=namespace,
@@ -205,11 +232,29 @@ def _words(found: object) -> str:
 
 
 def _connector(of: _Node, blank: SqlOperator) -> SqlOperator:
-    """Return a source or a sink: its connector's state stays as it is."""
+    """Return a source or a sink: its connector's state stays as it is; rows that a sink materializes are its own."""
     told = attrs.evolve(blank, work=f"table {table_of(of.node)}", rows=())
-    if of.node.kind != "sink" or not of.node.data.get("requireUpsertMaterialize"):
+    data = of.node.data
+    if of.node.kind != "sink" or not data.get("requireUpsertMaterialize"):
         return told
-    return attrs.evolve(told, rows=blank.rows, unknown="the layout of its materialized rows is not known")
+    told = attrs.evolve(told, rows=blank.rows)
+    strategy = data.get("upsertMaterializeStrategy", "LEGACY")
+    if strategy != "LEGACY":
+        return attrs.evolve(
+            told, unknown=f"the layout of rows that are materialized by the strategy {strategy} is not known"
+        )
+    schema = data["dynamicTableSink"]["table"]["resolvedTable"]["schema"]
+    written = [one for one in schema["columns"] if "kind" not in one]
+    columns = tuple(
+        attrs.evolve(column, type=type_of(one["dataType"], of.lineage.plan.place))
+        for column, one in zip(of.inputs[0].columns, written, strict=True)
+    )
+    names = [str(one["name"]) for one in written]
+    keys = tuple(columns[names.index(name)] for name in schema["primaryKey"]["columns"])
+    removal = of.removal(Removal.BY_KEY if data.get("inputUpsertKey") else Removal.BY_ROW)
+    state = SqlState(name="values", form=ValueForm.ROWS, columns=columns, has_ttl=of.has_ttl(), removal=removal)
+    uids = tuple(sorted(told.uids, key=lambda uid: not uid.endswith("upsert-materialize")))
+    return attrs.evolve(told, keys=keys, states=(state,), uids=uids)
 
 
 def _not_known(of: _Node, blank: SqlOperator) -> SqlOperator:
