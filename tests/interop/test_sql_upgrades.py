@@ -10,8 +10,7 @@ from sql_jobs import FILES, SqlJobs
 from sql_upgrades import TABLES, UPGRADES
 
 from stateshift import MigrationOptions, Savepoint
-from stateshift.compat.sql.description import describe_query
-from stateshift.state.plans.operators import read_query
+from stateshift.state import describe_plans
 from stateshift.state.savepoint.json_encoding import tagged_operator
 from stateshift.state.testing import migrate_in_process
 
@@ -86,21 +85,17 @@ def test_the_plans_that_tests_read_are_those_that_flink_compiles(compiled, root)
     assert [json.loads(line) for line in gzip.decompress(file.read_bytes()).splitlines()] == found
 
 
-def chosen():
-    possible = [one for one in UPGRADES if one.decision != "refuse"]
-    return possible if os.environ.get("STATESHIFT_SQL") == "all" else [one for one in possible if one.row in SAMPLE]
-
-
 @pytest.fixture(scope="module")
-def ran(compiled):
+def ran(compiled, request):
     """Old queries that read half of the input; new ones from what we made of it, and new ones that read everything."""
+    tests = (getattr(item, "callspec", None) for item in request.session.items)
+    chosen = [test.params["upgrade"] for test in tests if test is not None and "upgrade" in test.params]
     write_inputs(compiled, 0)
-    compiled.run(*(("run", place_of(compiled, one, "old"), "-", compiled.of(one.row) / "before") for one in chosen()))
+    compiled.run(*(("run", place_of(compiled, one, "old"), "-", compiled.of(one.row) / "before") for one in chosen))
     steps = []
-    for one in chosen():
+    for one in chosen:
         folder, plan = compiled.of(one.row), place_of(compiled, one, "new")
-        query, old = read_query(str(plan)), read_query(str(place_of(compiled, one, "old")))
-        described = describe_query(query, old, allows_partial=True)
+        described = describe_plans(str(plan), str(place_of(compiled, one, "old")), allows_partial=True)
         migrate_in_process(Savepoint.open(folder / "before"), folder / "ours", described, MigrationOptions())
         steps += [("run", plan, folder / "ours", folder / "after"), ("run", plan, "-", folder / "whole")]
     write_inputs(compiled, 1)
@@ -130,7 +125,14 @@ def without(found, places):
     return found
 
 
-@pytest.mark.parametrize("upgrade", chosen(), ids=lambda one: one.row)
+@pytest.mark.parametrize(
+    "upgrade",
+    [
+        pytest.param(one, id=one.row, marks=[] if one.row in SAMPLE else [pytest.mark.slow])
+        for one in UPGRADES
+        if one.decision != "refuse"
+    ],
+)
 def test_flink_goes_on_as_if_the_new_query_had_read_everything(ran, upgrade):
     after, whole = contents(ran.of(upgrade.row) / "after"), contents(ran.of(upgrade.row) / "whole")
 
