@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -105,14 +106,16 @@ def describe_state(
             item = ListSerializer(item)
     if of.has_number:
         item = TupleSerializer((item, IntSerializer()))
-    if of.has_ttl:
+    if of.ttl_ms:
         item = TtlSerializer(item)
     if of.kind is StateKind.MAP:
         counted = of.form is ValueForm.COUNT  # such rows are found as the values of other states are
         key = _row(of.user_key, old_keys, of.removal, is_key=not counted)
         item = MapSerializer(attrs.evolve(key, counted=counted), item, nullable_values=True)
     namespace = SerializerDescription.of(_NAMESPACES[of.namespace])
-    return StateDescription(of.name, of.kind, SerializerDescription.of(item), namespace=namespace)
+    lived = timedelta(milliseconds=was.ttl_ms) if was is not None and was.ttl_ms and not of.ttl_ms else None
+    described = SerializerDescription.of(item)
+    return StateDescription(of.name, of.kind, described, namespace=namespace, former_time_to_live=lived)
 
 
 def _row_within(snapshot: TypeSerializerConfigSnapshot[Any]) -> RowDataSerializerSnapshot | None:

@@ -79,7 +79,7 @@ class SqlState:
         user_key: The columns of the keys of a map.
         has_number: Whether a number stands behind each value: that of the matches, on the outer side of a join, or the
             place within a rank.
-        has_ttl: Whether values have a time stamp.
+        ttl_ms: How long values live, in milliseconds, with a time stamp before each; 0: for ever, without one.
         computed: What a view is computed from, in words.
         removal: How stored rows are found again.
         namespace: What values belong to, beside a key.
@@ -91,7 +91,7 @@ class SqlState:
     columns: tuple[Column, ...] = ()
     user_key: tuple[Column, ...] = ()
     has_number: bool = False
-    has_ttl: bool = False
+    ttl_ms: int = 0
     computed: str = ""
     removal: Removal = Removal.BY_ROW
     namespace: Namespace = Namespace.VOID

@@ -128,6 +128,10 @@ class _TakeOver:
             yield _other(
                 "SQL-11", (was.work,), (one.work,), "the operator does other work than that which left the state"
             )
+        views = [(old, new) for old, new in pair_states(was, one) if new.form is ValueForm.VIEW and old is not None]
+        if any(bool(old.ttl_ms) is not bool(new.ttl_ms) for old, new in views):
+            reason = "what aggregates keep beside their row cannot get or lose a time to live in this release"
+            yield Finding("$", "SQL-13", _REFUSED, "", "", reason, ("keep the time to live", _EMPTY))
         if one.unknown and was.identity == one.identity:
             reason = f"{one.unknown}; it computes the same as before, so its state stays as it is"
             yield Finding("$", "SQL-13", _FINE, "", "", reason, flags=(Flag.UNVERIFIED,))

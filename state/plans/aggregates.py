@@ -44,13 +44,13 @@ class Accumulators:
     unknown: str = ""
 
 
-def accumulators_of(data: Mapping[str, Any], columns: Sequence[Column], *, has_ttl: bool = False) -> Accumulators:
+def accumulators_of(data: Mapping[str, Any], columns: Sequence[Column], *, ttl_ms: int = 0) -> Accumulators:
     """Return what a node of aggregates keeps.
 
     Args:
         data: The node of the plan.
         columns: The columns to which its arguments refer.
-        has_ttl: Whether its state has a time to live.
+        ttl_ms: The time to live of its state; 0: it has none.
     """
     calls: list[dict[str, Any]] = data["aggCalls"]
     retracts = data.get("aggCallNeedRetractions") or [False] * len(calls)
@@ -69,7 +69,7 @@ def accumulators_of(data: Mapping[str, Any], columns: Sequence[Column], *, has_t
             name = text if len(types) == 1 else f"{text}[{place}]"
             fields.append(Column(name, _type(spelled), f"{text} field {place}", begins=_begin(initial, spelled, call)))
         views += [
-            _view(f"agg{index}${name}", StateKind(kind.lower()), f"{name} of {text}", has_ttl=has_ttl)
+            _view(f"agg{index}${name}", StateKind(kind.lower()), f"{name} of {text}", ttl_ms=ttl_ms)
             for name, (kind, *_) in row["views"].items()
         ]
         if call["distinct"]:
@@ -83,13 +83,13 @@ def accumulators_of(data: Mapping[str, Any], columns: Sequence[Column], *, has_t
             arguments, [calls[index] for index in indexes], columns, any(retracts[i] for i in indexes)
         )
         fields.append(Column(told, _opaque(_VIEW), told))
-        views.append(_view(f"distinctAcc_{number}", StateKind.MAP, told, has_ttl=has_ttl))
-        views.append(_view(f"distinctAcc_{number}_null_state", StateKind.VALUE, f"{told}, of null", has_ttl=has_ttl))
+        views.append(_view(f"distinctAcc_{number}", StateKind.MAP, told, ttl_ms=ttl_ms))
+        views.append(_view(f"distinctAcc_{number}_null_state", StateKind.VALUE, f"{told}, of null", ttl_ms=ttl_ms))
     return Accumulators(tuple(fields), tuple(views))
 
 
-def _view(name: str, kind: StateKind, computed: str, *, has_ttl: bool) -> SqlState:
-    return SqlState(name=name, kind=kind, form=ValueForm.VIEW, computed=computed, has_ttl=has_ttl)
+def _view(name: str, kind: StateKind, computed: str, *, ttl_ms: int) -> SqlState:
+    return SqlState(name=name, kind=kind, form=ValueForm.VIEW, computed=computed, ttl_ms=ttl_ms)
 
 
 def _is_count_of_all(call: Mapping[str, Any]) -> bool:

@@ -116,10 +116,10 @@ class _Node:
         """Return the columns of an input whose numbers a part of the node lists."""
         return tuple(self.inputs[of].columns[index] for index in self.node.data[name])
 
-    def has_ttl(self, index: int = 0) -> bool:
-        """Whether a state of the node has a time to live, as the plan says."""
+    def ttl_ms(self, index: int = 0) -> int:
+        """Return the time to live of a state of the node, as the plan says; 0: it has none."""
         states = self.node.states
-        return index < len(states) and ttl_of(self.lineage.plan, self.node, states[index]).nanos > 0
+        return ttl_of(self.lineage.plan, self.node, states[index]).millis if index < len(states) else 0
 
     def removal(self, otherwise: Removal, of: int = 0) -> Removal:
         """Return how rows are found again: of an input that only inserts, none is."""
@@ -137,7 +137,7 @@ def _join(of: _Node, blank: SqlOperator) -> SqlOperator:
         within = [one for one in unique if frozenset(one) <= joined]
         state = SqlState(
             name=f"{side}-records", columns=rows.columns, has_number=_OUTER_SIDES.get(kind, (False, False))[number],
-            has_ttl=of.has_ttl(number), removal=of.removal(Removal.BY_KEY if unique else Removal.BY_ROW, number),
+            ttl_ms=of.ttl_ms(number), removal=of.removal(Removal.BY_KEY if unique else Removal.BY_ROW, number),
         )  # fmt: skip
         if not within:
             user_key = rows.columns
@@ -160,7 +160,7 @@ def _deduplicate(of: _Node, blank: SqlOperator) -> SqlOperator:
     data = of.node.data
     is_last, by_event_time = bool(data["keepLastRow"]), bool(data["isRowtime"])
     columns = of.inputs[0].columns
-    row = SqlState(name="deduplicate-state", columns=columns, has_ttl=of.has_ttl(), removal=of.removal(Removal.BY_KEY))
+    row = SqlState(name="deduplicate-state", columns=columns, ttl_ms=of.ttl_ms(), removal=of.removal(Removal.BY_KEY))
     if by_event_time and not is_last and data.get("outputInsertOnly"):
         emitted = attrs.evolve(row, name="already-emitted-state-boolean", form=ValueForm.FLAG, columns=())
         states = [attrs.evolve(row, name="waiting-to-emit-on-timer"), emitted]
@@ -173,9 +173,7 @@ def _deduplicate(of: _Node, blank: SqlOperator) -> SqlOperator:
 
 
 def _normalize(of: _Node, blank: SqlOperator) -> SqlOperator:
-    state = SqlState(
-        name="deduplicate-state", columns=of.inputs[0].columns, has_ttl=of.has_ttl(), removal=Removal.BY_KEY
-    )
+    state = SqlState(name="deduplicate-state", columns=of.inputs[0].columns, ttl_ms=of.ttl_ms(), removal=Removal.BY_KEY)
     return attrs.evolve(blank, keys=of.picked("uniqueKeys"), states=(state,), work="keeps the present row")
 
 
@@ -189,7 +187,7 @@ def _rank(of: _Node, blank: SqlOperator) -> SqlOperator:
     by_time = any(dict(one.type.parameters).get("kind") == "PROCTIME" for one in sort)
     if strategy.get("type") not in {"AppendFast", "UpdateFast"} or by_time or not sort:
         return attrs.evolve(told, unknown="the layout of a rank whose input takes rows back is not known")
-    state = SqlState(name="Top1-Rank-State", columns=columns, has_ttl=of.has_ttl(), removal=of.removal(Removal.BY_KEY))
+    state = SqlState(name="Top1-Rank-State", columns=columns, ttl_ms=of.ttl_ms(), removal=of.removal(Removal.BY_KEY))
     if not is_first and strategy["type"] == "AppendFast":
         state = attrs.evolve(
             state, name="data-state-with-append", kind=StateKind.MAP, form=ValueForm.ROWS, user_key=sort,
@@ -206,7 +204,7 @@ def _rank(of: _Node, blank: SqlOperator) -> SqlOperator:
 def _aggregate(of: _Node, blank: SqlOperator) -> SqlOperator:
     data, rows = of.node.data, of.inputs[0]
     columns = rows.columns if rows.aggregated is None else rows.aggregated
-    found = accumulators_of(data, columns, has_ttl=of.has_ttl())
+    found = accumulators_of(data, columns, ttl_ms=of.ttl_ms())
     keys = tuple(rows.columns[index] for index in data["grouping"])
     window = window_text(of.node, rows.columns)
     told = attrs.evolve(blank, keys=keys, work=window or "aggregates")
@@ -214,7 +212,7 @@ def _aggregate(of: _Node, blank: SqlOperator) -> SqlOperator:
         return attrs.evolve(told, work=f"{told.work} {_words(data['aggCalls'])}", unknown=found.unknown)
     namespace = Namespace.TIME_WINDOW if "SessionWindow" in window else _NAMESPACES.get(of.node.kind, Namespace.VOID)
     state = SqlState(
-        name="window-aggs" if window else "accState", columns=found.columns, has_ttl=of.has_ttl(),
+        name="window-aggs" if window else "accState", columns=found.columns, ttl_ms=of.ttl_ms(),
         removal=Removal.BY_ROW if data.get("needRetraction") else Removal.ACCUMULATED, namespace=namespace,
     )  # fmt: skip
     views = tuple(attrs.evolve(one, namespace=namespace) for one in found.views)
@@ -252,7 +250,7 @@ def _connector(of: _Node, blank: SqlOperator) -> SqlOperator:
     names = [str(one["name"]) for one in written]
     keys = tuple(columns[names.index(name)] for name in schema["primaryKey"]["columns"])
     removal = of.removal(Removal.BY_KEY if data.get("inputUpsertKey") else Removal.BY_ROW)
-    state = SqlState(name="values", form=ValueForm.ROWS, columns=columns, has_ttl=of.has_ttl(), removal=removal)
+    state = SqlState(name="values", form=ValueForm.ROWS, columns=columns, ttl_ms=of.ttl_ms(), removal=removal)
     uids = tuple(sorted(told.uids, key=lambda uid: not uid.endswith("upsert-materialize")))
     return attrs.evolve(told, keys=keys, states=(state,), uids=uids)
 

@@ -1,5 +1,7 @@
 """Changes of queries of Flink SQL: what a check of both plans says, row by row of the published table and beyond."""
 
+import datetime as dt
+
 import pytest
 from sql_upgrades import UPGRADES
 
@@ -212,3 +214,28 @@ def test_a_savepoint_of_another_query_is_told_from_that_of_the_plan(plans, root)
 
     assert "SQL-14" in rules_of(report)
     assert Decision.REFUSE == report.decision
+
+
+def test_a_time_to_live_is_switched_on_and_off_as_the_plans_say(plans):
+    def kept(ttl):
+        def change(plan):
+            for node in plan["nodes"]:
+                for state in node.get("state", ()):
+                    state["ttl"] = ttl
+            return plan
+
+        return change
+
+    forever, short = plans("X11", "old"), plans("X11", "old", kept("3 s"))
+    switched_on = check(describe_query(forever), describe_query(short, forever))
+    switched_off = check(describe_query(short), describe_query(forever, short))
+    longer = check(describe_query(short), describe_query(plans("X11", "old", kept("9 s")), short))
+
+    assert (Decision.MIGRATE, "STATE-4") == (switched_on.decision, *(rules_of(switched_on)))
+    assert (Decision.MIGRATE, "STATE-5") == (switched_off.decision, *(rules_of(switched_off)))
+    lived = {state.becomes.former_time_to_live for _, state in switched_off.states() if state.becomes}
+    assert {dt.timedelta(seconds=3)} == lived  # by which what has expired is left out
+    assert Decision.START == longer.decision
+    counted = plans("X1", "old"), plans("X1", "old", kept("3 s"))
+    refused = check(describe_query(counted[0]), describe_query(counted[1], counted[0]))
+    assert Decision.REFUSE == refused.decision  # its set of different values has no stamps
