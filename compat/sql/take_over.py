@@ -238,10 +238,15 @@ def _renamed(stored: OperatorDescription, was: SqlOperator, one: SqlOperator) ->
         return stored.states
     views = {state.name for state in was.states if state.form is ValueForm.VIEW}
     becomes = {old.name: new.name for old, new in pair_states(was, one) if old is not None}
-    return tuple(
-        state if state.name not in views
-        else attrs.evolve(state, is_dropped=True) if state.name not in becomes
-        else state if becomes[state.name] == state.name
-        else attrs.evolve(state, name=becomes[state.name], stored_name=state.name)
-        for state in stored.states
-    )  # fmt: skip
+
+    def view(state: StateDescription) -> StateDescription:
+        new_name = becomes.get(state.name)
+        if new_name == state.name:
+            return state
+        if new_name is not None:
+            return attrs.evolve(state, name=new_name, stored_name=state.name)
+        if state.name in becomes.values():  # another one gets its name
+            return attrs.evolve(state, name=f"{state.name} (as stored)", stored_name=state.name, is_dropped=True)
+        return attrs.evolve(state, is_dropped=True)
+
+    return tuple(view(state) if state.name in views else state for state in stored.states)
