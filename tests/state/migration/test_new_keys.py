@@ -274,7 +274,7 @@ def test_two_keys_that_become_one_are_refused_with_both_and_the_way_out_role_4(t
     with pytest.raises(ValuesCollide, match=r"^two keys become one: 11 and 18 both become '1'") as caught:
         carried_out(ready, tmp_path / "new")
 
-    assert "--merge" in caught.value.advice
+    assert "merge their values" in caught.value.advice
     assert "(states without one: lines, named, seen, stock, total, windows)" in caught.value.advice
     assert ("$<key>", "ROLE-4") == (caught.value.where["path"], caught.value.where["rule"])
 
