@@ -281,4 +281,28 @@ UPGRADES = [
     Upgrade("X23", _top("a, b, c", n=1), _top("a, b", n=1), "migrate", ""),
     Upgrade("X24", COUNTED.format("c, n, m"), COUNTED.format("c, n"), "migrate", ""),
     Upgrade("X25", INTERVALS.format(4), INTERVALS.format(4).replace("o.z", "UPPER(o.z)"), "start", ""),
+    Upgrade(
+        "X26",
+        _grouped("COUNT(DISTINCT d), SUM(a)", "b"),
+        _grouped("COUNT(DISTINCT d), SUM(a)", "b"),
+        "refuse",
+        "",
+        tables={"MyTable": f"a INT, b BIGINT, c VARCHAR, d BIGINT, {TIMED}"},
+    ),
+    Upgrade(
+        "X27",
+        RETRACTED.format("MAX(m)"),
+        RETRACTED.format("MAX(m)"),
+        "refuse",
+        "",
+        tables={"MyTable": f"a INT, b BIGINT, c VARCHAR, d BIGINT, {TIMED}"},
+    ),
+    Upgrade(
+        "X28",
+        RETRACTED.format("SUM(m)"),
+        RETRACTED.format("SUM(m)"),
+        "migrate",
+        "",
+        tables={"MyTable": f"a INT, b BIGINT, c VARCHAR, d BIGINT, {TIMED}"},
+    ),
 ]

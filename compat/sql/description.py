@@ -137,11 +137,19 @@ def _row(
     """Return the serializer of rows; where the old columns are known, with what each new one takes."""
     paired = None if old is None else pair_columns(old, columns, removal, is_key=is_key)
     takes = range(len(columns)) if paired is None else [one.takes for one in paired]
-    fields = (_field(column, place, stored) for column, place in zip(columns, takes, strict=True))
+    fields = (
+        _field(column, place if _is_kept(column, place, old) else None, stored)
+        for column, place in zip(columns, takes, strict=True)
+    )
     made = RowDataSerializer(RowDataSerializerSnapshot.of_fields(fields))
     if old is None or paired is None:
         return made
     return attrs.evolve(made, columns=paired, stored_columns=tuple(one.name for one in old))
+
+
+def _is_kept(column: Column, takes: int | None, old: Sequence[Column] | None) -> bool:
+    """Whether a column has the type of the one that it takes, as far as plans show it; without an old plan, it may."""
+    return old is None or (takes is not None and old[takes].type == column.type)
 
 
 def _field(column: Column, takes: int | None, stored: RowDataSerializerSnapshot | None) -> RowField:

@@ -283,18 +283,18 @@ def encode_row(value: Any, types: Sequence[LogicalType], reserved: Collection[in
     for index, (item, of) in enumerate(zip(value, types, strict=True)):
         writer.put(index, item, of, f"({index})")
         if item is None and index in reserved:
-            writer.reserve(index, _room(of))
+            writer.reserve(index, room_of_null(of))
     return bytes(writer.data)
 
 
-def _room(of: LogicalType) -> int:
+def room_of_null(of: LogicalType) -> int:
     """Return the bytes that generated code reserves for a null of a type."""
     return _DECIMAL_ROOM if is_wide_decimal(of) else _WORD if is_fine_timestamp(of) else 0
 
 
 def has_reserved_null(data: bytes, types: Sequence[LogicalType], index: int) -> bool:
     """Whether a null field of a row has the form that generated code writes: an offset, and room for a value."""
-    if not _room(types[index]):
+    if not room_of_null(types[index]):
         return False
     (slot,) = _U64.unpack_from(data, _row_head(len(types)) + _WORD * index)
     return bool(slot)

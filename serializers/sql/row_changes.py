@@ -22,7 +22,7 @@ from ..compatibility import CompatibilityResult, Finding, Flag, Verdict
 from ..errors import ValueNotConvertible, add_step
 from ..serializer import KEEP_OLD_TYPE
 from ..ways_out import by_migration
-from .binary_rows import TIMESTAMPS, decimal_of, encode_row, has_reserved_null, rescaled
+from .binary_rows import TIMESTAMPS, decimal_of, encode_row, has_reserved_null, rescaled, room_of_null
 from .values import RowData
 
 if TYPE_CHECKING:
@@ -237,6 +237,10 @@ def _taken(column: RowColumn, old: LogicalType, new: LogicalType) -> Iterator[Fi
         return
     if not change.is_exact and column.is_exact:
         reason = "the query now sends values that are finer than the stored ones, and finds stored rows by them"
+        yield Finding(path, "SQL-6", Verdict.INCOMPATIBLE, *words, reason, (KEEP_OLD_TYPE,))
+        return
+    if column.is_exact and old.is_nullable and room_of_null(new) > room_of_null(old):
+        reason = "rows are found by their bytes, and a null of the new type has two forms: which one is looked up is not known"
         yield Finding(path, "SQL-6", Verdict.INCOMPATIBLE, *words, reason, (KEEP_OLD_TYPE,))
         return
     flags = (Flag.MAY_FAIL_PER_VALUE,) if change.needs_values else ()

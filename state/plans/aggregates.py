@@ -22,7 +22,7 @@ from .column_types import type_of
 from .lineage import aggregate_text, function_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 _SLOT = re.compile(r"\{0(\.scale)?\}")
 _COUNT_ALL = "COUNT(*)"
@@ -68,8 +68,9 @@ def accumulators_of(data: Mapping[str, Any], columns: Sequence[Column], *, ttl_m
         for place, (spelled, initial) in enumerate(zip(types, begins, strict=True)):
             name = text if len(types) == 1 else f"{text}[{place}]"
             fields.append(Column(name, _type(spelled), f"{text} field {place}", begins=_begin(initial, spelled, call)))
+        of_types = _types(call["argList"], columns)
         views += [
-            _view(f"agg{index}${name}", StateKind(kind.lower()), f"{name} of {text}", ttl_ms=ttl_ms)
+            _view(f"agg{index}${name}", StateKind(kind.lower()), f"{name} of {text}, {of_types}", ttl_ms=ttl_ms)
             for name, (kind, *_) in row["views"].items()
         ]
         if call["distinct"]:
@@ -82,10 +83,16 @@ def accumulators_of(data: Mapping[str, Any], columns: Sequence[Column], *, ttl_m
         told = _distinct_text(
             arguments, [calls[index] for index in indexes], columns, any(retracts[i] for i in indexes)
         )
-        fields.append(Column(told, _opaque(_VIEW), told))
-        views.append(_view(f"distinctAcc_{number}", StateKind.MAP, told, ttl_ms=ttl_ms))
-        views.append(_view(f"distinctAcc_{number}_null_state", StateKind.VALUE, f"{told}, of null", ttl_ms=ttl_ms))
+        typed = f"{told}, {_types(arguments, columns)}"
+        fields.append(Column(told, _opaque(_VIEW), typed))
+        views.append(_view(f"distinctAcc_{number}", StateKind.MAP, typed, ttl_ms=ttl_ms))
+        views.append(_view(f"distinctAcc_{number}_null_state", StateKind.VALUE, f"{typed}, of null", ttl_ms=ttl_ms))
     return Accumulators(tuple(fields), tuple(views))
+
+
+def _types(arguments: Iterable[int], columns: Sequence[Column]) -> str:
+    """Return the types of arguments: what is kept of them by value has these types."""
+    return ", ".join(columns[index].type.describe() for index in arguments)
 
 
 def _view(name: str, kind: StateKind, computed: str, *, ttl_ms: int) -> SqlState:

@@ -174,7 +174,11 @@ def _deduplicate(of: _Node, blank: SqlOperator) -> SqlOperator:
 
 def _normalize(of: _Node, blank: SqlOperator) -> SqlOperator:
     state = SqlState(name="deduplicate-state", columns=of.inputs[0].columns, ttl_ms=of.ttl_ms(), removal=Removal.BY_KEY)
-    return attrs.evolve(blank, keys=of.picked("uniqueKeys"), states=(state,), work="keeps the present row")
+    condition = of.node.data.get("filterCondition")
+    work = "keeps the present row"
+    if condition is not None:
+        work += f" where {expression_text(condition, of.inputs[0].columns)}"
+    return attrs.evolve(blank, keys=of.picked("uniqueKeys"), states=(state,), work=work)
 
 
 def _rank(of: _Node, blank: SqlOperator) -> SqlOperator:
