@@ -240,7 +240,7 @@ def _taken(column: RowColumn, old: LogicalType, new: LogicalType) -> Iterator[Fi
         yield Finding(path, "SQL-6", Verdict.INCOMPATIBLE, *words, reason, (KEEP_OLD_TYPE,))
         return
     if column.is_exact and old.is_nullable and room_of_null(new) > room_of_null(old):
-        reason = "rows are found by their bytes, and a null of the new type has two forms: which is looked up is not known"
+        reason = "rows are found by their bytes, and a null has two forms in the new type: which one is not known"
         yield Finding(path, "SQL-6", Verdict.INCOMPATIBLE, *words, reason, (KEEP_OLD_TYPE,))
         return
     flags = (Flag.MAY_FAIL_PER_VALUE,) if change.needs_values else ()
