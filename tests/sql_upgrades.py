@@ -17,7 +17,7 @@ TABLES = {
 DAY = "INTERVAL '1' DAY"
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class Upgrade:
     """Two queries.
 

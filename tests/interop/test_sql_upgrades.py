@@ -27,7 +27,7 @@ BY_ORDER = {
     "X21": "the last value, and a list",
 }  # fmt: skip
 """What is stored depends on the order in which files are read."""
-DRAWN = drawn(40)
+DRAWN = tuple(drawn(40))
 ALL = (*UPGRADES, *DRAWN)
 
 
@@ -65,10 +65,18 @@ def place_of(jobs, upgrade, side):
 
 
 @pytest.fixture(scope="module")
-def compiled(jobs):
-    """The plans of all queries, compiled by real Flink."""
-    steps = [("compile", script(jobs, one, side), place_of(jobs, one, side)) for one in ALL for side in ("old", "new")]
-    jobs.run(*steps)
+def asked(request):
+    """The changes that are to be run."""
+    tests = (getattr(item, "callspec", None) for item in request.session.items)
+    return [test.params["upgrade"] for test in tests if test is not None and "upgrade" in test.params]
+
+
+@pytest.fixture(scope="module")
+def compiled(jobs, asked):
+    """The plans of the queries, compiled by real Flink: of drawn ones only if they are run."""
+    queries = ALL if set(DRAWN) & set(asked) else UPGRADES
+    steps = ((script(jobs, one, side), place_of(jobs, one, side)) for one in queries for side in ("old", "new"))
+    jobs.run(*(("compile", *step) for step in steps))
     return jobs
 
 
@@ -92,10 +100,8 @@ def descriptions(jobs, upgrade):
 
 
 @pytest.fixture(scope="module")
-def ran(compiled, request):
+def ran(compiled, asked):
     """Old queries that read half of the input; new ones from what we made of it, and new ones that read everything."""
-    tests = (getattr(item, "callspec", None) for item in request.session.items)
-    asked = [test.params["upgrade"] for test in tests if test is not None and "upgrade" in test.params]
     chosen = [one for one in asked if check(*descriptions(compiled, one)).decision != "refuse"]
     write_inputs(compiled, 0)
     compiled.run(*(("run", place_of(compiled, one, "old"), "-", compiled.of(one.row) / "before") for one in chosen))
