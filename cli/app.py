@@ -70,6 +70,7 @@ Exit status of every command:
   5  for a check against a history: drift, the job is not recorded (0 with --allow-drift)
   6  the run failed; nothing was published
   7  for an export: entries that cannot be read were left out
+  8  refused only because aggregates of Flink SQL would begin now, which --allow-partial allows
 """
 
 

@@ -26,13 +26,12 @@ def is_plan(place: str) -> bool:
     return place.endswith(".json")
 
 
-def is_migration_plan(place: str) -> bool:
-    """Whether a file is one of `stateshift plan`, and no compiled plan of Flink SQL; its head says so."""
-    from ..state.migration.plan_file import FORMAT
+def is_compiled_plan(place: str) -> bool:
+    """Whether a file is a compiled plan of Flink SQL, and none of `stateshift plan`: it begins with Flink's version."""
     from ..state.plans.compiled_plan import MOST_BYTES
     from ..state.storage.files import read_file
 
-    return FORMAT.encode() in read_file(place, most_bytes=MOST_BYTES)[:_HEAD]
+    return b'"flinkVersion"' in read_file(place, most_bytes=MOST_BYTES)[:_HEAD]
 
 
 _HEAD = 200

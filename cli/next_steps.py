@@ -56,7 +56,8 @@ def flink_command(place: str, *, with_orphans: bool) -> str:
     A query of Flink SQL is started by statements.
     """
     place, _ = parted(place)
-    plan = click.get_current_context().meta.get(_SQL_PLAN)
+    context = click.get_current_context(silent=True)
+    plan = None if context is None else context.meta.get(_SQL_PLAN)
     if plan:
         unclaimed = " SET 'execution.state-recovery.ignore-unclaimed-state' = 'true';" if with_orphans else ""
         return f"SET 'execution.state-recovery.path' = {_literal(place)};{unclaimed} EXECUTE PLAN {_literal(plan)};"

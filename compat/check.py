@@ -20,7 +20,7 @@ from .kinds import is_transformed, judge, kind_changed
 from .lazy_tables import judged_together, with_tables
 from .memo import Memo
 from .one_sided_states import with_likely_names
-from .policy import ACCEPT_ALL, Policy
+from .policy import ACCEPT_ALL, AskingPolicy, Policy
 from .report import CheckReport, OperatorReport, RoleReport, StateReport, Status, worst_decision
 from .rewritten_keys import RekeyingOptions, rekeyed
 from .roles import KEY, NAMESPACE, along_with_key, judge_role, judge_timers
@@ -84,7 +84,7 @@ def check(
             )
     old, new = taken_over(old, new)
     if new.upgrade is not None and not new.upgrade.allows_partial:
-        policy = attrs.evolve(policy, forbid=policy.forbid | {Flag.PARTIAL})
+        policy = AskingPolicy(policy.forbid | {Flag.PARTIAL}, policy.allow_empty)
     new = with_tables(old, new)
     theirs = {operator.operator_id: operator for operator in new.operators}
     is_paired = new.upgrade is not None and new.upgrade.old is not None

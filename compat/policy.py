@@ -44,6 +44,7 @@ class Policy:
 
     forbid: frozenset[Flag] = attrs.field(default=frozenset(), converter=_flags)
     allow_empty: tuple[str, ...] = attrs.field(default=(), converter=_names)
+    asks_partial: ClassVar[bool] = False
     accepted_by: ClassVar[str] = ""  # how a caller who set no policy accepts what a default one forbids
 
     def __bool__(self) -> bool:
@@ -107,10 +108,16 @@ class Policy:
             return finding
         others = [way for way in finding.ways_out if way.does is not Does.MIGRATE]
         accept: WayOut | str = f"accept it: {self.accepted_by or 'do not forbid ' + ', '.join(forbidden)}"
-        if forbidden == (Flag.PARTIAL,):
+        if self.asks_partial and forbidden == (Flag.PARTIAL,):
             accept = WayOut.telling("accept it:", Option.ALLOW_PARTIAL)
         looks = [LOOK] if Flag.MAY_FAIL_PER_VALUE in forbidden else []
         return attrs.evolve(finding, forbidden=forbidden, ways_out=(*looks, *others, accept))
+
+
+class AskingPolicy(Policy):
+    """A policy that forbids `partial` because nobody has allowed it yet (rule SQL-15)."""
+
+    asks_partial: ClassVar[bool] = True
 
 
 ACCEPT_ALL = Policy()

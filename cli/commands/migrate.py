@@ -5,11 +5,12 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import click
 
 from ...serializers.errors import MigrationFailed, NoSpaceLeft, SavepointNotFound, StorageFailed
 from ..failures import Status
-from ..new_side import is_migration_plan, new_side_options
+from ..new_side import is_compiled_plan, new_side_options
 from ..next_steps import starts_with_plan
 from ..options import (
     allowed_roots,
@@ -177,8 +178,8 @@ def _new_types(
         if side.job or side.like or side.plan:
             raise click.UsageError("--downgrade determines the new types; leave out --job, --like and --plan")
         return None, recorded_job(downgrade, open_savepoint(source).describe()), options
-    if side.plan and is_migration_plan(side.plan):
-        plan, description = _planned(side.plan, side, options)
+    if side.plan and not is_compiled_plan(side.plan):
+        plan, description = _planned(side.plan, attrs.evolve(side, plan=""), options)
         return plan, description, plan.options
     given = side.unless_types_stay(source, options)
     return None, None if given is None else given.describe(), options

@@ -48,7 +48,7 @@ def test_a_probe_of_the_same_job_says_start(run, savepoint_of):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ([], "either --job MODULE:ATTRIBUTE or --like SAVEPOINT"),
+        ([], "--job MODULE:ATTRIBUTE, --like SAVEPOINT, or --plan PLAN"),
         (["--job", "a:b", "--like", "c"], "--job and --like both determine the new types; give one of them"),
     ],
 )

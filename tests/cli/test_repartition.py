@@ -86,7 +86,7 @@ def test_a_plan_file_holds_what_is_wanted_of_keys_and_a_run_takes_it(run, orders
     [
         (["--max-parallelism", "9"], 2, "--max-parallelism requires --repartition, which rewrites keys"),
         (["--merge", "total=operator:add"], 2, "--merge requires --repartition"),
-        (["--repartition"], 2, "specify the new types: either --job"),
+        (["--repartition"], 2, "specify the new types: --job"),
         (["--repartition", "--max-parallelism", "many"], 2, "'many' is not a number of key groups"),
         (["--repartition", "--max-parallelism", "0"], 2, "max parallelism 0 is not possible"),
         (["--repartition", "--max-parallelism", "9=9=9"], 2, "no operator has the uid or id '9=9'; there are: orders"),

@@ -160,7 +160,7 @@ def without(found, places):
 
 
 def compared(found, *, is_rank):
-    """Bring what is stored into one order, add up what became equal, and leave out what a rank keeps beyond its rows."""
+    """Bring what is stored into one order, add up what became equal, and leave out what a rank keeps beyond."""
     if isinstance(found, dict) and "$map" in found:
         entries = [(json.dumps(compared(key, is_rank=False)), key, value) for key, value in found["$map"]]
         if is_rank:  # by the second column, downwards; how many more are kept depends on the order of the input

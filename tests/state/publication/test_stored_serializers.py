@@ -61,7 +61,7 @@ def test_there_need_be_none(tmp_path):
 
 
 def test_nothing_is_unpickled_that_is_not_trusted():
-    with pytest.raises(UntrustedCode, match="--trust-stored-serializers") as caught:
+    with pytest.raises(UntrustedCode, match="trust_stored_serializers=True") as caught:
         StoredSerializer(PLACE, pickle.dumps(Trap()), False)()
     assert PLACE in caught.value.what
     assert [] == called
