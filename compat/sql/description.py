@@ -11,6 +11,7 @@ import attrs
 from ...serializers.containers.lists import ListSerializer, MapSerializer
 from ...serializers.containers.ttl import TtlSerializer
 from ...serializers.containers.tuples import TupleSerializer
+from ...serializers.errors import UnsupportedFormat
 from ...serializers.flink.namespaces import SqlTimeWindowSerializer, VoidNamespaceSerializer
 from ...serializers.primitives.numeric import BooleanSerializer, IntSerializer, LongSerializer
 from ...serializers.sql.logical_types import LogicalField, LogicalType
@@ -68,7 +69,9 @@ def describe_operator(
     """
     key = None
     if of.keys:
-        key = SerializerDescription.of(_row(of.keys, None if was is None else was.keys, Removal.BY_KEY, is_key=True))
+        old_keys = None if was is None else was.keys
+        snapshot = None if stored is None or stored.key is None else stored.key.snapshot
+        key = SerializerDescription.of(_row(of.keys, old_keys, Removal.BY_KEY, is_key=True, stored=snapshot))
     old = {} if was is None else {one.name: one for one in was.states}
     there = {} if stored is None else {one.name: one for one in stored.states}
     states = tuple(
@@ -97,11 +100,11 @@ def describe_state(
     """Return the description of a state, which takes over the values of an old one if there is one."""
     old_columns, old_keys = (None, None) if was is None else (was.columns, was.user_key)
     item: TypeSerializer[Any]
+    snapshot = None if stored is None else stored.value.snapshot
     if of.form in _ITEMS:
         item = _ITEMS[of.form]
     else:
-        types = None if stored is None else _row_within(stored.value.snapshot)
-        item = _row(of.columns, old_columns, of.removal, is_key=False, stored=types)
+        item = _row(of.columns, old_columns, of.removal, is_key=False, stored=snapshot)
         if of.form is ValueForm.ROWS:
             item = ListSerializer(item)
     if of.has_number:
@@ -110,7 +113,8 @@ def describe_state(
         item = TtlSerializer(item)
     if of.kind is StateKind.MAP:
         counted = of.form is ValueForm.COUNT  # such rows are found as the values of other states are
-        key = _row(of.user_key, old_keys, of.removal, is_key=not counted)
+        keys = None if snapshot is None or not snapshot.children() else snapshot.children()[0]
+        key = _row(of.user_key, old_keys, of.removal, is_key=not counted, stored=keys)
         item = MapSerializer(attrs.evolve(key, counted=counted), item, nullable_values=True)
     namespace = SerializerDescription.of(_NAMESPACES[of.namespace])
     lived = timedelta(milliseconds=was.ttl_ms) if was is not None and was.ttl_ms and not of.ttl_ms else None
@@ -132,34 +136,62 @@ def _row(
     removal: Removal,
     *,
     is_key: bool,
-    stored: RowDataSerializerSnapshot | None = None,
+    stored: TypeSerializerConfigSnapshot[Any] | None = None,
 ) -> RowDataSerializer:
-    """Return the serializer of rows; where the old columns are known, with what each new one takes."""
+    """Return the serializer of rows; where the old columns are known, with what each new one takes.
+
+    Args:
+        columns: The columns.
+        old: The stored ones, where they are known.
+        removal: How stored rows are found again.
+        is_key: Whether the rows are keys.
+        stored: What is stored: rows, or what holds them. A type that holds objects of Java is taken from it.
+    """
     paired = None if old is None else pair_columns(old, columns, removal, is_key=is_key)
-    takes = range(len(columns)) if paired is None else [one.takes for one in paired]
-    fields = (
-        _field(column, place if _is_kept(column, place, old) else None, stored)
+    there = None if stored is None else _row_within(stored)
+    takes = list(range(len(columns))) if paired is None else [one.takes for one in paired]
+    fields = [
+        _kept_field(column, place, old, there) or _new_field(column.type)
         for column, place in zip(columns, takes, strict=True)
-    )
-    made = RowDataSerializer(RowDataSerializerSnapshot.of_fields(fields))
+    ]
+    given = [field or _stand_in(column) for column, field in zip(columns, fields, strict=True)]
+    made = RowDataSerializer(RowDataSerializerSnapshot.of_fields(given))
     if old is None or paired is None:
         return made
-    return attrs.evolve(made, columns=paired, stored_columns=tuple(one.name for one in old))
+    writable = tuple(
+        attrs.evolve(one, is_refused=True, why=_NOT_WRITTEN) if field is None and one.takes is None else one
+        for one, field in zip(paired, fields, strict=True)
+    )
+    return attrs.evolve(made, columns=writable, stored_columns=tuple(one.name for one in old))
 
 
-def _is_kept(column: Column, takes: int | None, old: Sequence[Column] | None) -> bool:
-    """Whether a column has the type of the one that it takes, as far as plans show it; without an old plan, it may."""
-    return old is None or (takes is not None and old[takes].type == column.type)
+_NOT_WRITTEN = "the column is new, and its type holds objects of Java, which this release does not write"
 
 
-def _field(column: Column, takes: int | None, stored: RowDataSerializerSnapshot | None) -> RowField:
-    """Return a field; one whose type holds objects of Java as it is stored, or else as a type that stands for it."""
-    if column.type.root != OPAQUE:
-        return RowField.of(column.type)
-    if stored is not None and takes is not None and takes < len(stored.types):
-        return stored.field(takes)
-    stands_for = LogicalField(str(dict(column.type.parameters)["summary"]), LogicalType("BIGINT"))
-    return RowField.of(LogicalType("ROW", fields=(stands_for,)))
+def _kept_field(
+    column: Column, takes: int | None, old: Sequence[Column] | None, stored: RowDataSerializerSnapshot | None
+) -> RowField | None:
+    """Return the field that a column takes as it is stored, if its type stays; else None."""
+    if stored is None or takes is None or takes >= len(stored.types):
+        return None
+    is_of_type = stored.types[takes] == column.type
+    is_opaque = column.type.root == OPAQUE and (old is None or old[takes].type == column.type)
+    return stored.field(takes) if is_of_type or is_opaque else None
+
+
+def _new_field(of: LogicalType) -> RowField | None:
+    """Return a field of a type as Flink would write it; None if this release does not write the type anew."""
+    try:
+        return None if of.root == OPAQUE else RowField.of(of)
+    except UnsupportedFormat:
+        return None
+
+
+def _stand_in(column: Column) -> RowField:
+    """Return a field that stands for a type of which only a plan is known: equal for equal types, and never written."""
+    of = column.type
+    summary = str(dict(of.parameters)["summary"]) if of.root == OPAQUE else of.describe()
+    return RowField.of(LogicalType("ROW", fields=(LogicalField(summary, LogicalType("BIGINT")),)))
 
 
 def is_stored_as(snapshot: TypeSerializerConfigSnapshot[Any], columns: Sequence[Column]) -> bool:

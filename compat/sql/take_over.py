@@ -156,10 +156,10 @@ class _TakeOver:
         was = match.was
         if was is None or self.stored.upgrade is not None or was.unknown or not was.states:
             return
-        told = describe_operator(was)
-        stored = by_id.get(told.operator_id)
+        stored = by_id.get(operator_id_of_uid(was.uids[0]).hex())
         if stored is None:
             return
+        told = describe_operator(was, stored=stored)
         there = {state.name: state for state in stored.states}
         for state in told.states:
             found, columns = there.get(state.name), {one.name: one.columns for one in was.states}[state.name]

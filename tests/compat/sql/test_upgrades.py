@@ -1,7 +1,9 @@
 """Changes of queries of Flink SQL: what a check of both plans says, row by row of the published table and beyond."""
 
 import datetime as dt
+import json
 
+import attrs
 import pytest
 from sql_upgrades import UPGRADES
 
@@ -239,3 +241,46 @@ def test_a_time_to_live_is_switched_on_and_off_as_the_plans_say(plans):
     counted = plans("X1", "old"), plans("X1", "old", kept("3 s"))
     refused = check(describe_query(counted[0]), describe_query(counted[1], counted[0]))
     assert Decision.REFUSE == refused.decision  # its set of different values has no stamps
+
+
+def retyped(name, of):
+    """Give a column of a table another type, wherever it stands."""
+
+    def change(plan):
+        text = json.dumps(plan)
+        for field in (f"`{name}` VARCHAR(2147483647)",):
+            text = text.replace(field, f"`{name}` {of}")
+        return json.loads(text)
+
+    return change
+
+
+NESTED = retyped("c", "ARRAY<ROW<`x` INT>>")
+
+
+def test_columns_whose_serializers_hold_code_of_java_are_compared_too(plans):
+    same = check(describe_query(plans("J3b", "old", NESTED)), describe_query(plans("J3b", "old", NESTED)))
+    old, new = plans("J3b", "old", NESTED), plans("J3b", "new", NESTED)
+
+    assert Decision.START == same.decision
+    assert Decision.MIGRATE == check(describe_query(old), describe_query(new, old)).decision
+
+
+def test_a_new_column_of_a_type_that_cannot_be_written_is_refused(plans):
+    old, new = plans("J3b", "new", retyped("d", "INT")), plans("J3b", "old", NESTED)
+
+    def without_c(query):
+        drop = [
+            attrs.evolve(operator, states=tuple(
+                attrs.evolve(state, columns=tuple(one for one in state.columns if one.name != "c"),
+                             user_key=tuple(one for one in state.user_key if one.name != "c"))
+                for state in operator.states
+            ))
+            for operator in query.operators
+        ]  # fmt: skip
+        return attrs.evolve(query, operators=tuple(drop))
+
+    report = check(describe_query(without_c(old)), describe_query(new, without_c(old)))
+
+    assert Decision.REFUSE == report.decision
+    assert any("does not write" in one.reason for one in report.all_findings())
