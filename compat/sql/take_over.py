@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _REFUSED, _FINE = Verdict.INCOMPATIBLE, Verdict.COMPATIBLE
 _KEEP_QUERY = "keep this part of the query as it was"
+_OF_SAVEPOINT = "name the plan with which the savepoint was written"
 _EMPTY = "start the query without its state, on all of its input"
 
 
@@ -152,12 +153,17 @@ class _TakeOver:
             yield Finding("$", "SQL-9", _REFUSED, "", one.title, reason, (_KEEP_QUERY, _EMPTY))
 
     def _unlike(self, match: Match, by_id: Mapping[str, OperatorDescription]) -> Iterator[Finding]:
-        """Refuse stored state of other types than the old plan has: it is of another query."""
+        """Refuse stored state that is not that of the old plan: it is of another query."""
         was = match.was
         if was is None or self.stored.upgrade is not None or was.unknown or not was.states:
             return
         stored = by_id.get(operator_id_of_uid(was.uids[0]).hex())
         if stored is None:
+            reason = (
+                f"the savepoint has no operator {was.uids[0]}: it is of another plan, or its query was not started by"
+                " EXECUTE PLAN"
+            )
+            yield Finding("$", "SQL-14", _REFUSED, "", "", reason, (_OF_SAVEPOINT,))
             return
         told = describe_operator(was, stored=stored)
         there = {state.name: state for state in stored.states}
@@ -168,8 +174,7 @@ class _TakeOver:
                 reason = (
                     f"the state {state.name} of {was.title} is another one in the savepoint than in {self.old.origin}"
                 )
-                ways = ("name the plan with which the savepoint was written",)
-                yield Finding("$", "SQL-14", _REFUSED, state.describe(), shown, reason, ways)
+                yield Finding("$", "SQL-14", _REFUSED, state.describe(), shown, reason, (_OF_SAVEPOINT,))
 
 
 def _is_alike(stored: StateDescription, told: StateDescription, columns: Sequence[Column]) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from decimal import Decimal
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -153,7 +154,7 @@ def _begin(initial: Any, spelled: str, call: Mapping[str, Any]) -> tuple[Any] | 
     """Return the value of a field before the first row, in a tuple; None where it cannot begin later."""
     if call["distinct"] or isinstance(initial, dict | list) or "MapView" in spelled or "ListView" in spelled:
         return None
-    return (initial,)
+    return (Decimal(initial) if initial is not None and spelled.startswith("DECIMAL") else initial,)
 
 
 @cache

@@ -218,6 +218,18 @@ def test_a_savepoint_of_another_query_is_told_from_that_of_the_plan(plans, root)
     assert Decision.REFUSE == report.decision
 
 
+def test_a_savepoint_without_the_operators_of_the_plan_is_refused(plans, root):
+    """A query that is started by INSERT INTO has hashes in place of uids."""
+    from stateshift import Savepoint
+
+    stored = Savepoint.open(root / "tests/fixtures/flink-sql-2.3/deduplicate/savepoint").describe()
+    old = plans("A0", "old")
+    report = check(stored, describe_query(old, old))
+
+    assert Decision.REFUSE == report.decision
+    assert any("the savepoint has no operator 5_group-aggregate" in one.reason for one in report.all_findings())
+
+
 def test_a_time_to_live_is_switched_on_and_off_as_the_plans_say(plans):
     def kept(ttl):
         def change(plan):
