@@ -67,6 +67,8 @@ def _legacy(aggregates, keys="a", size=DAY):
 JOIN = "SELECT {} FROM MyTable m JOIN Other o ON {}"
 INTERVALS = "SELECT m.a, m.c, o.z FROM MyTable m JOIN Other o ON m.a = o.x AND m.ts BETWEEN o.ts2 - INTERVAL '{}' HOUR AND o.ts2"
 
+WINDOW_TOP = f"SELECT {{}} FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY b DESC) AS {{}} FROM TABLE(TUMBLE(TABLE MyTable, DESCRIPTOR(ts), {DAY}))) WHERE n <= 3"
+MATCHED = "SELECT x FROM MyTable MATCH_RECOGNIZE (PARTITION BY a ORDER BY ts MEASURES A.b AS x AFTER MATCH SKIP PAST LAST ROW PATTERN ({}) DEFINE A AS A.d = 1, B AS B.d = 2)"
 RETRACTED = "SELECT s, {} FROM (SELECT a, COUNT(*) AS s, SUM(d) AS m FROM MyTable GROUP BY a) GROUP BY s"
 SUMS = "(SELECT a, SUM(b) AS s, MIN(c) AS m FROM MyTable GROUP BY a) x"
 OF_AGGREGATES = f"SELECT {{}} FROM {SUMS} JOIN (SELECT x AS a, COUNT(*) AS n FROM Other GROUP BY x) y ON x.a = y.a"
@@ -210,6 +212,28 @@ UPGRADES = [
         tables={"MyTable": f"a INT, b BIGINT, c VARCHAR, d BIGINT, {TIMED}"},
     ),
     Upgrade("O4", "SELECT b, a FROM MyTable", _grouped("SUM(a)"), "refuse", "none"),
+    Upgrade("S3", _grouped("SUM(a), MAX(b)", "c"), _grouped("SUM(a), MAX(d + 1)", "c"), "partial", "partial"),
+    Upgrade(
+        "S5",
+        JOIN.format("m.a, m.c, o.z", "m.a = o.x"),
+        JOIN.format("m.a, m.c, o.z", "m.a = o.x"),
+        "refuse",
+        "conditional",
+        tables={
+            "Other": "x INT, y BIGINT, z VARCHAR, ts2 TIMESTAMP(3), WATERMARK FOR ts2 AS ts2 - INTERVAL '1' SECOND, PRIMARY KEY (x) NOT ENFORCED"
+        },
+    ),
+    Upgrade(
+        "S8",
+        _grouped("SUM(a)"),
+        _grouped("SUM(a)").replace("MyTable", "Renamed"),
+        "refuse",
+        "none",
+        tables={"Renamed": TABLES["MyTable"]},
+    ),
+    Upgrade("WN1", WINDOW_TOP.format("a, b", "n"), WINDOW_TOP.format("a, b, window_start", "n"), "start", "full"),
+    Upgrade("WN2", WINDOW_TOP.format("a, b", "n"), WINDOW_TOP.format("a, b, n", "n"), "refuse", "full"),
+    Upgrade("CEP1", MATCHED.format("A B"), MATCHED.format("A B+"), "refuse", "none"),
     # Changes that the published table does not have.
     Upgrade("X1", _grouped("COUNT(DISTINCT c), SUM(a)"), _grouped("SUM(a), COUNT(DISTINCT c)"), "migrate", ""),
     Upgrade("X2", _grouped("COUNT(DISTINCT c), SUM(a)"), _grouped("SUM(a)"), "migrate", ""),

@@ -65,7 +65,7 @@ def describe_plan(plan: CompiledPlan) -> SqlQuery:
         UnsupportedFormat: A column has a type that holds objects of Java.
     """
     lineage = Lineage(plan)
-    operators = tuple(_operator(lineage, node) for node in plan.nodes.values() if node.kind not in _STATELESS)
+    operators = tuple(_operator(lineage, node) for node in plan.nodes.values() if not _is_stateless(node))
     sinks = {
         table_of(node): tuple(one for rows in lineage.inputs(node) for one in rows.conditions)
         for node in plan.nodes.values()
@@ -74,6 +74,13 @@ def describe_plan(plan: CompiledPlan) -> SqlQuery:
     tables = {name: options_of(node) for node in plan.nodes.values() if (name := table_of(node))}
     functions = sorted({name for node in plan.nodes.values() for name in functions_in(node.data)})
     return SqlQuery(f"plan {plan.place}", plan.flink_version, operators, sinks, tables, tuple(functions))
+
+
+def _is_stateless(node: PlanNode) -> bool:
+    """Whether a node keeps nothing; of what gives rows their windows, sessions alone keep rows."""
+    if node.kind == "window-table-function":
+        return "SessionWindow" not in json.dumps(node.data.get("windowing"))
+    return node.kind in _STATELESS
 
 
 def _operator(lineage: Lineage, node: PlanNode) -> SqlOperator:

@@ -11,10 +11,16 @@ from stateshift import Decision, check
 from stateshift.compat.sql.description import describe_query
 from stateshift.serializers.compatibility import Flag
 
-LEAST = {"full": ("start", "migrate"), "partial": ("start", "migrate", "partial"), "none": ("refuse",), "": ()}
+LEAST = {
+    "full": ("start", "migrate"),
+    "partial": ("start", "migrate", "partial"),
+    "none": ("refuse",),
+    "conditional": ("refuse",),
+}
 STRICTER = {
     "OV4", "OV5",  # the layouts of OVER are not known
     "J8",  # a further condition is another condition of the join
+    "WN2",  # the layout of a window rank is not known, and its node says whether the number is sent
 }  # fmt: skip
 """Rows where we refuse what the vendor lets go on."""
 BETTER = {
