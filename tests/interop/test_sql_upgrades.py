@@ -5,6 +5,7 @@ import json
 import os
 import random
 from collections import Counter
+from operator import itemgetter
 
 import attrs
 import pytest
@@ -164,17 +165,15 @@ def compared(found, *, is_rank):
     if isinstance(found, dict) and "$map" in found:
         entries = [(json.dumps(compared(key, is_rank=False)), key, value) for key, value in found["$map"]]
         if is_rank:  # by the second column, downwards; how many more are kept depends on the order of the input
-            rows = [
-                row
-                for _, _, value in sorted(entries, key=lambda one: first_field(one[1]), reverse=True)
-                for row in value
-            ]
-            return rows[:3]
-        if all(isinstance(value, int) for _, _, value in entries):
+            best = sorted(((first_field(key), value) for _, key, value in entries), key=itemgetter(0), reverse=True)
+            rows = [(at, row) for at, value in best for row in value][:3]
+            return [row for at, row in rows if at > rows[-1][0]]  # of several at the last place, any may be kept
+        if all(isinstance(value, int) or "$tuple" in value for _, _, value in entries):
             sums = Counter()
             for key, _, value in entries:
-                sums[key] += value
-            return sorted(sums.items())
+                number, *matches = [value] if isinstance(value, int) else value["$tuple"]
+                sums[key, *matches] += number
+            return sorted(map(str, sums.items()))
         return sorted((key, json.dumps(compared(value, is_rank=False))) for key, _, value in entries)
     if isinstance(found, dict):
         inner = {name: compared(one, is_rank=is_rank) for name, one in found.items()}
