@@ -9,6 +9,9 @@ from pathlib import Path
 
 import attrs
 
+from stateshift import Savepoint
+from stateshift.state.savepoint.json_encoding import tagged_operator
+
 PROGRAMS = Path(__file__).parent / "interop" / "flink-sql"
 OPENED = ("lang", "util", "time", "math", "lang.invoke", "util.concurrent", "text", "net", "io", "nio")
 WORDS = ("ant", "bee", "crocodile", "", "dromedary camel", "eel", "Größe", "日本語テキスト", "😀", "fox")
@@ -44,6 +47,16 @@ def customers(draw, first, count):
         score = f"{draw.randrange(-(10**20), 10**20)}.{draw.randrange(10**10):010d}"
         city = "city" * (number % 4)
         yield f"{number},{draw.choice(WORDS)}-{number},{city},{score},1999-12-31 23:59:59.{draw.randrange(10**6):06d}"
+
+
+def contents(place):
+    """The keyed states and timers of a savepoint as an export has them, by operator and state."""
+    return {
+        (operator.uid, state.name): tagged_operator(operator, [state])
+        for operator in Savepoint.open(place).operators
+        for state in operator.states
+        if state.kind.is_keyed
+    }
 
 
 @attrs.frozen

@@ -78,7 +78,8 @@ class _TakeOver:
             moved = _ids(match, by_id)
             renamed |= moved
             findings = (*self._findings(match), *self._unlike(match, by_id))
-            news += [attrs.evolve(one, findings=findings) for one in self._described(match, by_id, moved)]
+            described = self._described(match, by_id, moved)
+            news += [attrs.evolve(one, findings=findings) for one in described[:1]] + described[1:]
             if match.was is not None:
                 matched |= dict.fromkeys(_stored_ids(match.was, by_id), match)
         stored = tuple(
@@ -102,18 +103,20 @@ class _TakeOver:
         """Return the descriptions of the transformations of a new node."""
         one, was = match.becomes, match.was
         kept = [by_id[place] for place in _stored_ids(was, by_id)] if was is not None else []
-        if was is None or (one.states and not one.unknown):
-            stored = next((other for other in kept if other.key is not None), None)
-            described = describe_operator(one, was, stored)
-            if stored is None or was is None:
-                return [described]
-            more = (*_views(was, one, stored), *_others((*was.states, *one.states), stored))
-            return [attrs.evolve(described, states=(*described.states, *more))]
-        return [
+        is_known = was is None or bool(one.states and not one.unknown)
+        stored = next((other for other in kept if other.key is not None), None) if is_known else None
+        carried = [
             attrs.evolve(other, operator_id=moved[other.operator_id][0], uid=moved[other.operator_id][1],
                          computation=computation_of(one))
-            for other in kept
+            for other in kept if other is not stored
         ]  # fmt: skip
+        if not is_known:
+            return carried
+        described = describe_operator(one, was, stored)
+        if stored is None or was is None:
+            return [described, *carried]
+        more = (*_views(was, one, stored), *_others((*was.states, *one.states), stored))
+        return [attrs.evolve(described, states=(*described.states, *more)), *carried]
 
     def _findings(self, match: Match) -> Iterator[Finding]:
         was, one = match.was, match.becomes
@@ -157,7 +160,7 @@ class _TakeOver:
         was = match.was
         if was is None or self.stored.upgrade is not None or was.unknown or not was.states:
             return
-        stored = by_id.get(operator_id_of_uid(was.uids[0]).hex())
+        stored = next((by_id[place] for place in _stored_ids(was, by_id) if by_id[place].key is not None), None)
         if stored is None:
             reason = (
                 f"the savepoint has no operator {was.uids[0]}: it is of another plan, or its query was not started by"
@@ -210,7 +213,11 @@ def _difference(old: Iterable[str], new: Iterable[str]) -> tuple[list[str], list
 def _stored_ids(of: SqlOperator, by_id: Mapping[str, OperatorDescription]) -> list[str]:
     """Return the ids of the stored operators of a node: of its uids, and of those that begin with its number."""
     known = {operator_id_of_uid(uid).hex() for uid in of.uids}
-    return [place for place, one in by_id.items() if place in known or one.uid.startswith(f"{of.node}_")]
+    return [
+        place
+        for place, one in by_id.items()
+        if (one.stored_id or place) in known or (not one.stored_id and one.uid.startswith(f"{of.node}_"))
+    ]
 
 
 def _ids(match: Match, by_id: Mapping[str, OperatorDescription]) -> dict[str, tuple[str, str]]:
@@ -222,7 +229,8 @@ def _ids(match: Match, by_id: Mapping[str, OperatorDescription]) -> dict[str, tu
     named = {operator_id_of_uid(uid).hex(): uid for uid in was.uids}
     for place in _stored_ids(was, by_id):
         uid = by_id[place].uid or named[place]
-        becomes = f"{one.node}{uid.removeprefix(str(was.node))}"
+        is_said = bool(by_id[place].stored_id)  # the user has given it its new uid
+        becomes = uid if is_said else f"{one.node}{uid.removeprefix(str(was.node))}"
         found[place] = operator_id_of_uid(becomes).hex(), becomes
     return found
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from sql_jobs import QUERIES, SqlJobs
+from sql_jobs import QUERIES, SqlJobs, contents
 
 from stateshift import MigrationOptions, Savepoint
-from stateshift.state.savepoint.json_encoding import tagged_operator
 from stateshift.state.testing import migrate_in_process
 
 BY_ORDER = {"deduplicate", "rank"}
@@ -35,16 +34,6 @@ def ran(flink, tmp_path_factory):
             gone_on.append(("run", plan, "-", jobs.of(query) / "whole"))
     jobs.run(*gone_on)
     return jobs
-
-
-def contents(place):
-    """The keyed states and timers of a savepoint as an export has them, by operator and state."""
-    return {
-        (operator.uid, state.name): tagged_operator(operator, [state])
-        for operator in Savepoint.open(place).operators
-        for state in operator.states
-        if state.kind.is_keyed
-    }
 
 
 @pytest.mark.parametrize("query", QUERIES)

@@ -10,13 +10,12 @@ from operator import itemgetter
 import attrs
 import pytest
 from sql_draws import drawn
-from sql_jobs import FILES, SqlJobs
+from sql_jobs import FILES, SqlJobs, contents
 from sql_upgrades import TABLES, UPGRADES
 
 from stateshift import MigrationOptions, Savepoint, check
 from stateshift.serializers.sql.serializers import RowDataSerializer
 from stateshift.state import describe_plans
-from stateshift.state.savepoint.json_encoding import tagged_operator
 from stateshift.state.testing import migrate_in_process
 
 PLANS = "tests/fixtures/flink-sql-upgrades.jsonl.gz"
@@ -115,16 +114,6 @@ def ran(compiled, asked):
     write_inputs(compiled, 1)
     compiled.run(*steps)
     return compiled
-
-
-def contents(place):
-    """The keyed states of a savepoint as an export has them, by operator and state."""
-    return {
-        (operator.uid, state.name): tagged_operator(operator, [state])
-        for operator in Savepoint.open(place).operators
-        for state in operator.states
-        if state.kind.is_keyed
-    }
 
 
 def rows_of(serializer):

@@ -302,3 +302,27 @@ def test_a_new_column_of_a_type_that_cannot_be_written_is_refused(plans):
 
     assert Decision.REFUSE == report.decision
     assert any("does not write" in one.reason for one in report.all_findings())
+
+
+def test_an_operator_that_the_user_renames_takes_its_state_along(root):
+    from stateshift import Savepoint
+    from stateshift.compat.description import operator_id_of_uid
+    from stateshift.compat.edits import Edits, NewIdentity
+    from stateshift.state.plans.operators import read_query
+
+    place = root / "tests/fixtures/flink-sql-2.3/group-aggregate"
+    stored, query = Savepoint.open(place / "savepoint").describe(), read_query(str(place / "plan.json"))
+    moved = [
+        attrs.evolve(
+            one, node=one.node + 50, uids=tuple(f"{one.node + 50}_{uid.partition('_')[2]}" for uid in one.uids)
+        )
+        for one in query.operators
+    ]
+    new_id = NewIdentity(operator_id_of_uid("55_group-aggregate").hex(), "55_group-aggregate")
+    renamed = Edits(rename_operators=(("5_group-aggregate", new_id),)).apply(stored)
+
+    report = check(renamed, describe_query(attrs.evolve(query, operators=tuple(moved)), query))
+
+    assert Decision.MIGRATE == report.decision
+    (aggregate,) = (one for one in report.operators if one.key is not None)
+    assert ("55_group-aggregate", "e44fcf02ab5f57873c2fb260e638a93c") == (aggregate.uid, aggregate.was.stored_id)
