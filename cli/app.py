@@ -34,6 +34,7 @@ _COMMANDS = {
     "stamp": "history",
     "quarantine": "quarantine",
     "savepoint": "savepoint",
+    "explain": "explain",
     "ttl": "ttl",
     "rewind": "state_directory",
     "gc": "state_directory",
@@ -41,7 +42,7 @@ _COMMANDS = {
     "warm-up": "warm_up",
     "rules": "rules",
 }
-_ONLY_READ = {"inspect", "verify", "diff", "history", "heads", "show", "quarantine", "rules"}
+_ONLY_READ = {"inspect", "verify", "diff", "explain", "history", "heads", "show", "quarantine", "rules"}
 """Commands that never write, so that their errors do not say whether something was written."""
 
 _HELP = """Change the types of streaming state without losing the state.

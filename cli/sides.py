@@ -11,6 +11,7 @@ import click
 
 from ..serializers.errors import located
 from ..state.storage.stores import is_uri
+from .new_side import is_compiled_plan
 from .options import is_spark, load_job_here, open_savepoint
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ def describe_side(text: str) -> JobDescription:
     Raises:
         UsageError: The argument names none of the three.
     """
+    from ..state.plans.operators import describe_plans
+
     if not text:
         raise click.BadParameter(f"a side is empty; give {_KINDS}")
     place = Path(text)
@@ -48,7 +51,7 @@ def describe_side(text: str) -> JobDescription:
     if is_savepoint(text):
         return open_savepoint(text).describe()
     if is_uri(text) or is_there(place):
-        return read_recorded(text)
+        return describe_plans(text) if is_compiled_plan(text) else read_recorded(text)
     if _JOB.fullmatch(text):
         return load_job_here(text).describe(f"job {text}")
     raise click.UsageError(f"{text!r} does not exist; give {_KINDS}")

@@ -70,6 +70,11 @@ class StateDifference:
     backwards: Way | None = None
 
     @property
+    def ways(self) -> tuple[Way | None, Way | None]:
+        """The results of the check in both directions."""
+        return self.forwards, self.backwards
+
+    @property
     def is_equal(self) -> bool:
         """Whether both sides have the state, without differences."""
         return self.a is not None and self.b is not None and not self.changes
@@ -88,6 +93,8 @@ class OperatorDifference:
         forwards: What the check of B on the state of A says of these numbers; None if it has nothing to say.
         backwards: The same of A on the state of B.
         unreadable: The reason why the states of a side are not all known, or "".
+        work: The comparison of what an operator of SQL does: which rows come in, by which keys, for what; None if
+            nothing is said of it.
     """
 
     a: OperatorDescription | None
@@ -98,6 +105,7 @@ class OperatorDifference:
     unreadable: str = ""
     forwards: Way | None = None
     backwards: Way | None = None
+    work: StateDifference | None = None
 
     @property
     def operator_id(self) -> str:
@@ -110,6 +118,11 @@ class OperatorDifference:
         return next((side.uid for side in (self.a, self.b) if side is not None and side.uid), "")
 
     @property
+    def moved(self) -> str:
+        """The uid on the second side, where it is another one; ""."""
+        return self.b.uid if self.a and self.b and self.a.uid != self.b.uid else ""
+
+    @property
     def _known(self) -> OperatorDescription:
         side = self.a or self.b
         assert side is not None  # noqa: S101 - at least one side has it
@@ -119,6 +132,8 @@ class OperatorDifference:
     def is_different(self) -> bool:
         """Whether a difference is known."""
         if self.a is None or self.b is None or self.max_parallelism is not None:
+            return True
+        if self.work is not None and any(way is not None and way.refusals for way in self.work.ways):
             return True
         return bool(self.key and self.key.changes) or not all(state.is_equal for state in self.states)
 
@@ -136,43 +151,45 @@ class Difference:
         a: The first description.
         b: The second description.
         operators: The comparison of all operators of both sides, by uid and id.
+        query: What differs between two queries of SQL beside their operators: releases, options of tables, sinks.
     """
 
     a: JobDescription
     b: JobDescription
     operators: tuple[OperatorDifference, ...]
+    query: tuple[Finding, ...] = ()
 
     @property
     def is_equal(self) -> bool:
         """Whether there is no difference."""
-        return all(operator.is_equal for operator in self.operators)
+        return not self.query and all(operator.is_equal for operator in self.operators)
 
     @property
     def is_different(self) -> bool:
         """Whether a difference is known; where it is not known, this is False, and so is `is_equal`."""
-        return any(operator.is_different for operator in self.operators)
+        return bool(self.query) or any(operator.is_different for operator in self.operators)
 
     @property
     def forwards(self) -> Decision | None:
         """The worst decision of B on the state of A; None if no state is on both sides."""
-        return _worst(way.forwards for way in self._subjects())
+        return self._worst(way.forwards for way in self._subjects())
 
     @property
     def backwards(self) -> Decision | None:
         """The worst decision of A on the state of B; None if no state is on both sides."""
-        return _worst(way.backwards for way in self._subjects())
+        return self._worst(way.backwards for way in self._subjects())
 
     def _subjects(self) -> Iterable[StateDifference | OperatorDifference]:
         for operator in self.operators:
             yield operator
             yield from operator.states
-            if operator.key is not None:
-                yield operator.key
+            yield from (one for one in (operator.key, operator.work) if one is not None)
 
-
-def _worst(ways: Iterable[Way | None]) -> Decision | None:
-    decisions = [way.decision for way in ways if way is not None]
-    return worst_decision(decisions) if decisions else None
+    def _worst(self, ways: Iterable[Way | None]) -> Decision | None:
+        decisions = [way.decision for way in ways if way is not None]
+        if decisions and any(operator.moved for operator in self.operators):
+            decisions.append(Decision.MIGRATE)  # the state gets the other uid
+        return worst_decision(decisions) if decisions else None
 
 
 def compare(a: JobDescription, b: JobDescription) -> Difference:
@@ -188,21 +205,38 @@ def compare(a: JobDescription, b: JobDescription) -> Difference:
     forwards, backwards = _Answers.of(a, b), _Answers.of(b, a)
     theirs = {operator.operator_id: operator for operator in b.operators}
     pairs: list[tuple[OperatorDescription | None, OperatorDescription | None]] = [
-        (operator, theirs.pop(operator.operator_id, None)) for operator in a.operators
+        (operator, theirs.pop(forwards.moved.get(operator.operator_id, operator.operator_id), None))
+        for operator in a.operators
     ]
     pairs += [(None, operator) for operator in theirs.values()]
+    pairs = [(one, other) for one, other in pairs if _is_told(one, other)]
     sides = _Sides(a, b, forwards, backwards)
     operators = [sides.operator(one, other) for one, other in pairs]
     operators.sort(key=lambda operator: (not operator.uid, operator.uid, operator.operator_id))
-    return Difference(a, b, tuple(operators))
+    return Difference(a, b, tuple(operators), forwards.query)
+
+
+def _is_told(a: OperatorDescription | None, b: OperatorDescription | None) -> bool:
+    """Whether there is something to compare: an operator of one side that keeps nothing is no difference of state."""
+    side = a or b
+    return bool(a and b) or side is None or bool(side.states or side.unreadable) or side.computation is None
 
 
 @attrs.frozen
 class _Answers:
-    """The results of a check by operator and state."""
+    """The results of a check by operator and state.
+
+    Attributes:
+        operators: The reports on operators, by id.
+        states: Those on states, by the id of the operator, the scope and the name.
+        moved: The ids that operators of SQL get, by those that they have: their plans number them otherwise.
+        query: What is found on a query of SQL as a whole.
+    """
 
     operators: dict[str, OperatorReport]
     states: dict[tuple[str, str, str], StateReport]
+    moved: dict[str, str] = attrs.field(factory=dict)
+    query: tuple[Finding, ...] = ()
 
     @classmethod
     def of(cls, old: JobDescription, new: JobDescription) -> _Answers:
@@ -218,6 +252,8 @@ class _Answers:
                 for side in (state.was, state.becomes)
                 if side is not None
             },
+            {one.stored_id: one.operator_id for one in report.old.operators if one.stored_id},
+            report.reads.result.findings if report.reads is not None else (),
         )
 
     def on_state(self, operator_id: str, state: StateDescription) -> Way | None:
@@ -229,6 +265,10 @@ class _Answers:
     def on_key(self, operator_id: str) -> Way | None:
         report = self.operators.get(operator_id)
         return _way(report.key) if report is not None else None
+
+    def on_work(self, operator_id: str) -> Way | None:
+        report = self.operators.get(operator_id)
+        return _way(report.whole) if report is not None else None
 
     def on_key_groups(self, operator_id: str) -> Way | None:
         report = self.operators.get(operator_id)
@@ -258,7 +298,7 @@ class _Sides:
             )
             return OperatorDifference(a, b, states=tuple(present), unreadable=_unreadable(a, b))
         states = [
-            self._state(a.operator_id, one, other)
+            self._state(a, b, one, other)
             for one, other in paired(a.states, b.states)
             if not self._is_undeclared(one, other)
         ]
@@ -271,8 +311,9 @@ class _Sides:
             tuple(states),
             groups if all(groups) and groups[0] != groups[1] else None,
             _unreadable(a, b),
-            self.forwards.on_key_groups(a.operator_id),
+            self.forwards.on_key_groups(b.operator_id),
             self.backwards.on_key_groups(a.operator_id),
+            self._work(a, b),
         )
 
     def _is_undeclared(self, one: StateDescription | None, other: StateDescription | None) -> bool:
@@ -282,20 +323,30 @@ class _Sides:
         is_one_sided = one is None or other is None
         return is_one_sided and present is not None and present.kind is StateKind.TIMERS and not job.stored_by
 
+    def _work(self, a: OperatorDescription, b: OperatorDescription) -> StateDifference | None:
+        forwards, backwards = self.forwards.on_work(b.operator_id), self.backwards.on_work(a.operator_id)
+        return StateDifference("", None, None, (), forwards, backwards) if forwards or backwards else None
+
     def _key(self, a: OperatorDescription, b: OperatorDescription) -> StateDifference | None:
         if a.key is None or b.key is None:
             return None
-        forwards, backwards = self.forwards.on_key(a.operator_id), self.backwards.on_key(a.operator_id)
+        forwards, backwards = self.forwards.on_key(b.operator_id), self.backwards.on_key(a.operator_id)
         changes = _changes(a.key, b.key, _KEY, forwards, backwards)
         return StateDifference("", None, None, changes, forwards, backwards)
 
-    def _state(self, operator_id: str, a: StateDescription | None, b: StateDescription | None) -> StateDifference:
+    def _state(
+        self,
+        of_a: OperatorDescription,
+        of_b: OperatorDescription,
+        a: StateDescription | None,
+        b: StateDescription | None,
+    ) -> StateDifference:
         if a is None or b is None:
             state = a or b
             assert state is not None  # noqa: S101 - a pair has one side at least
             return StateDifference(state.name, a, b)
-        forwards = self.forwards.on_state(operator_id, b)
-        backwards = self.backwards.on_state(operator_id, a)
+        forwards = self.forwards.on_state(of_b.operator_id, b)
+        backwards = self.backwards.on_state(of_a.operator_id, a)
         if a.kind is not b.kind:
             changes: tuple[Change, ...] = (Change("$<state>", Kind.TYPE, str(a.kind), str(b.kind)),)
             return StateDifference(b.name, a, b, changes, forwards, backwards)
@@ -304,6 +355,9 @@ class _Sides:
         for one, other, path in ((a.key, b.key, _KEY), (a.namespace, b.namespace, _NAMESPACE)):
             if one is not None and other is not None:
                 changes += _changes(one, other, path, forwards, backwards)
+        told = forwards.findings if forwards is not None and not changes else ()
+        if any(one.verdict.decision is not Decision.START for one in told):
+            changes = (Change(root, Kind.VALUES, "", ""),)
         return StateDifference(b.name, a, b, changes, forwards, backwards)
 
 

@@ -158,7 +158,8 @@ class Kind(enum.StrEnum):
 
     ADDED, REMOVED, RENAMED: a field. TYPE: one type became another. OPTIONAL: whether nulls may be stored. ORDER: the
     order of fields. CONSTANTS: the constants of an enum. CLASS: the class name of a record or enum. TTL: whether values
-    have a time stamp. DECLARED: declarations in code alone, such as defaults and aliases.
+    have a time stamp. DECLARED: declarations in code alone, such as defaults and aliases. VALUES: types are equal and
+    values are not, such as columns of Flink SQL that are computed from others.
     """
 
     ADDED = "added"
@@ -171,6 +172,7 @@ class Kind(enum.StrEnum):
     CLASS = "class"
     TTL = "ttl"
     DECLARED = "declared"
+    VALUES = "values"
 
 
 @attrs.frozen

@@ -32,28 +32,30 @@ def to_data(difference: Difference) -> dict[str, Any]:
 
     Returns:
         `equal`, `a` and `b` (the origins of the sides), `forwards` and `backwards` (the worst decision of B on the
-        state of A, and of A on the state of B; null if they have no state in common), and `operators`. Each operator
-        has `operator_id`, `uid`, `sides` (both, a, b), `equal`, `flink_restorable` (`a` and `b`), `max_parallelism`
-        (null if equal, else `a`, `b`, `forwards` and `backwards`), `unreadable`, `key` (null, or `changes`, `forwards`,
-        `backwards`) and `states`. Each state has `name`, `sides`, `equal`, `kind` and `type` (each `a` and `b`, null if
+        state of A, and of A on the state of B; null if they have no state in common), `query` (findings on a query of SQL
+        beside its operators), and `operators`. Each operator
+        has `operator_id`, `uid`, `moved` (its uid in B if that is another one), `sides` (both, a, b), `equal`, `flink_restorable` (`a` and `b`), `max_parallelism`
+        (null if equal, else `a`, `b`, `forwards` and `backwards`), `unreadable`, `key` and `work` (null, or `changes`, `forwards`, `backwards`) and `states`. Each state has `name`, `sides`, `equal`, `kind` and `type` (each `a` and `b`, null if
         a side lacks it), `changes` (each `path`, `kind`, `a`, `b`), `forwards` and `backwards`: null if it is not on
         both sides, else `decision`, `verdict`, `findings`.
     """
     return fields_of(difference, "equal=is_equal a=a.origin b=b.origin forwards backwards") | {
-        "operators": [_operator_data(operator) for operator in difference.operators]
+        "query": plain(difference.query),
+        "operators": [_operator_data(operator) for operator in difference.operators],
     }
 
 
 def _operator_data(operator: OperatorDifference) -> dict[str, Any]:
     groups, key = operator.max_parallelism, operator.key
     return {
-        **fields_of(operator, "operator_id uid"),
+        **fields_of(operator, "operator_id uid moved?"),
         "sides": _sides(operator.a, operator.b),
         "equal": operator.is_equal,
         "flink_restorable": fields_of(operator, "a=a.is_flink_restorable b=b.is_flink_restorable"),
         "max_parallelism": None if groups is None else _both(*groups) | _directions(operator),
         **fields_of(operator, "unreadable?"),
         "key": None if key is None else _ways_data(key),
+        "work": None if operator.work is None else _ways_data(operator.work),
         "states": [
             {
                 "name": state.name,
@@ -104,7 +106,7 @@ def text_lines(difference: Difference, *, everything: bool = False) -> list[Line
     ]
     if difference.forwards is None or difference.backwards is None:
         lines.append([("  A and B have no state in common", "yellow")])
-    elif not difference.is_equal:
+    elif not difference.is_equal or any(operator.moved for operator in difference.operators):
         lines += [
             [(f"  {_FORWARDS}: ", "dim"), _meaning(difference.forwards, "B", "A", asks=_asks(difference, "forwards"))],
             [
@@ -112,9 +114,10 @@ def text_lines(difference: Difference, *, everything: bool = False) -> list[Line
                 _meaning(difference.backwards, "A", "B", asks=_asks(difference, "backwards")),
             ],
         ]
+    lines += [[(f"  {finding_line(one)}", "yellow")] for one in difference.query]
     places = {} if everything else _places(difference)
     for operator in difference.operators:
-        if not operator.is_equal and (told := list(_operator_lines(operator, places))):
+        if (not operator.is_equal or operator.moved) and (told := list(_operator_lines(operator, places))):
             lines += [[], *told]
     return lines
 
@@ -179,7 +182,7 @@ def _operator_lines(operator: OperatorDifference, places: dict[int, str]) -> lis
     """Return the lines on an operator; empty if all its changes were printed for another one."""
     own = list(_own_lines(operator))
     shown = [state for state in operator.states if not state.is_equal and places.get(id(state)) != _SAID]
-    if len(own) == 1 and operator.a and operator.b and not shown:
+    if len(own) == 1 and operator.a and operator.b and not shown and not operator.moved:
         return []
     for state in shown:
         own += _state_lines(state)
@@ -191,6 +194,8 @@ def _operator_lines(operator: OperatorDifference, places: dict[int, str]) -> lis
 
 def _own_lines(operator: OperatorDifference) -> Iterator[Line]:
     title = f"operator {operator.uid} ({operator.operator_id})" if operator.uid else f"operator {operator.operator_id}"
+    if operator.moved:
+        title += f", in B {operator.moved}"
     if operator.a is None or operator.b is None:
         only = f": only in {_sides(operator.a, operator.b).upper()}"
         yield [(title, "bold"), (f"{only}, with {many(len(operator.states), 'state')}", "")]
@@ -210,6 +215,11 @@ def _own_lines(operator: OperatorDifference) -> Iterator[Line]:
         yield [(f"  restorable by Flink  {' -> '.join(words)}", "")]
     if any(side and side.is_flink_restorable and side.has_custom_raw_keyed_state for side in (operator.a, operator.b)):
         yield [(f"  {MUST_DECLARE}", "yellow")]
+    if operator.work is not None:
+        yield [("  what it does", "bold")]
+        for arrow, way in zip((_FORWARDS, _BACKWARDS), operator.work.ways, strict=True):
+            if way is not None:
+                yield from _way_lines(arrow, way)
     if operator.key is not None and operator.key.changes:
         yield [("  key", "bold")]
         yield from _change_lines(operator.key)
@@ -248,7 +258,7 @@ def _change_lines(state: StateDifference) -> Iterator[Line]:
 
 def _within(change: Change, findings: list[Finding]) -> Iterator[Finding]:
     """Yield the findings inside a type without described fields, such as an Avro schema."""
-    if change.kind is Kind.TYPE:
+    if change.kind in {Kind.TYPE, Kind.VALUES}:
         yield from (one for one in findings if one.path != change.path and one.path.is_within(change.path))
 
 
@@ -259,6 +269,8 @@ def _path(finding: Finding) -> Path:
 def _words(change: Change) -> str:
     if change.kind in {Kind.ADDED, Kind.REMOVED}:
         return change.a or change.b
+    if change.kind is Kind.VALUES:
+        return "the types are equal, what the values are is not"
     kind = change.what or change.kind
     word = "" if change.kind in {Kind.TYPE, Kind.OPTIONAL} else f"{kind}  "
     return f"{word}{change.a} -> {change.b}"

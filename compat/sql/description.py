@@ -14,7 +14,7 @@ from ...serializers.containers.tuples import TupleSerializer
 from ...serializers.errors import UnsupportedFormat
 from ...serializers.flink.namespaces import SqlTimeWindowSerializer, VoidNamespaceSerializer
 from ...serializers.primitives.numeric import BooleanSerializer, IntSerializer, LongSerializer
-from ...serializers.sql.logical_types import LogicalField, LogicalType
+from ...serializers.sql.logical_types import OPAQUE, LogicalField, LogicalType
 from ...serializers.sql.serializers import RowDataSerializer, RowDataSerializerSnapshot, RowField
 from ..description import (
     Computation,
@@ -26,7 +26,7 @@ from ..description import (
     operator_id_of_uid,
 )
 from .pairing import pair_columns
-from .query import OPAQUE, Namespace, Removal, SqlOperator, SqlQuery, SqlState, SqlUpgrade, ValueForm
+from .query import Namespace, Removal, SqlOperator, SqlQuery, SqlState, SqlUpgrade, ValueForm
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -190,8 +190,8 @@ def _new_field(of: LogicalType) -> RowField | None:
 def _stand_in(column: Column) -> RowField:
     """Return a field that stands for a type of which only a plan is known: equal for equal types, and never written."""
     of = column.type
-    summary = str(dict(of.parameters)["summary"]) if of.root == OPAQUE else of.describe()
-    return RowField.of(LogicalType("ROW", fields=(LogicalField(summary, LogicalType("BIGINT")),)))
+    made = RowField.of(LogicalType("ROW", fields=(LogicalField(of.describe(), LogicalType("BIGINT")),)))
+    return attrs.evolve(made, type=of)
 
 
 def is_stored_as(snapshot: TypeSerializerConfigSnapshot[Any], columns: Sequence[Column]) -> bool:
@@ -205,5 +205,5 @@ def is_stored_as(snapshot: TypeSerializerConfigSnapshot[Any], columns: Sequence[
 def _is_type(stored: LogicalType, told: LogicalType) -> bool:
     if told.root != OPAQUE:
         return stored == told
-    pattern = re.escape(str(dict(told.parameters)["summary"])).replace(re.escape("..."), "[^']*")
+    pattern = re.escape(told.describe()).replace(re.escape("..."), "[^']*")
     return re.fullmatch(pattern, stored.describe()) is not None

@@ -15,10 +15,6 @@ if TYPE_CHECKING:
     from ...serializers.sql.logical_types import LogicalType
 
 
-OPAQUE = "OPAQUE"
-"""The root of a type that holds objects of Java: a plan has its `summary`, the whole of it is stored alone."""
-
-
 @attrs.frozen
 class Column:
     """A column of rows.

@@ -12,11 +12,12 @@ import attrs
 
 from ...serializers.compatibility import Finding, Flag, Verdict
 from ...serializers.snapshot import snapshot_to_bytes
+from ...serializers.sql.logical_types import OPAQUE
 from ...serializers.ways_out import Option, WayOut
 from ..description import JobDescription, OperatorDescription, StateDescription, StateKind, operator_id_of_uid
 from .description import computation_of, describe_operator, is_stored_as
 from .pairing import Match, pair_operators, pair_states
-from .query import OPAQUE, SqlOperator, SqlQuery, SqlUpgrade, ValueForm
+from .query import SqlOperator, SqlQuery, SqlUpgrade, ValueForm
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

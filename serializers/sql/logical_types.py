@@ -61,6 +61,10 @@ _ROW_FIELD, _LIST = "org.apache.flink.table.types.logical.RowType$RowField", "ja
 _ARRAY_LIST = "java.util.ArrayList"
 
 
+OPAQUE = "OPAQUE"
+"""The root of a type that holds objects of Java: a plan has its `summary`, the whole of it is stored alone."""
+
+
 @attrs.frozen
 class LogicalField:
     """A field of a row or of a structured type; the element of an array; the key or the value of a map.
@@ -122,6 +126,8 @@ class LogicalType:
         if self.root in _FIELDS:
             of = [f"'{text}'" for parameter, text in self.parameters if parameter == "className"]
             return f"{name}<{', '.join([*of, *(field.describe() for field in self.fields)])}>"
+        if self.root == OPAQUE:
+            return str(dict(self.parameters)["summary"])
         if self.root == "RAW":
             return f"RAW('{dict(self.parameters)['clazz']}', '...')"
         if self.root in _INTERVALS:

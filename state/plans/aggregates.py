@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...compat.description import StateKind
-from ...compat.sql.query import OPAQUE, Column, SqlState, ValueForm
+from ...compat.sql.query import Column, SqlState, ValueForm
 from ...serializers.errors import UnsupportedFormat
-from ...serializers.sql.logical_types import LogicalType
+from ...serializers.sql.logical_types import OPAQUE, LogicalType
 from .column_types import type_of
 from .lineage import aggregate_text, function_name
 

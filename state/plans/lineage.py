@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...compat.sql.query import OPAQUE, Column
+from ...compat.sql.query import Column
 from ...serializers.errors import CorruptFile, StateShiftError, UnsupportedFormat
-from ...serializers.sql.logical_types import LogicalType
+from ...serializers.sql.logical_types import OPAQUE, LogicalType
 from .column_types import type_of
 
 if TYPE_CHECKING:

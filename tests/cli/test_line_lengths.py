@@ -68,6 +68,7 @@ quarantine v3
 savepoint sp taken
 rewind sp before --checkpoint before-checkpoint --to-batch 3
 gc sp --dry-run
+explain PLAN --all
 ttl PLAN
 ttl set PLAN 7:0=3s 7:1=9s -o plan.json
 clean DEEP

@@ -1,5 +1,6 @@
 """`check`, `plan` and `migrate` with compiled plans of Flink SQL."""
 
+import gzip
 import json
 
 import pytest
@@ -102,3 +103,107 @@ def test_a_file_that_is_no_plan_is_named(run, sample, tmp_path):
 
     assert 3 == ran.status
     assert "no compiled plan of Flink: line 1, column" in " ".join((ran.stdout + ran.stderr).split())
+
+
+def moved(place, target):
+    """Write a plan as another compilation of the query would be: its operators have other numbers."""
+    plan = json.loads(place.read_text())
+    for node in plan["nodes"]:
+        node["id"] += 10
+    for edge in plan["edges"]:
+        edge["source"], edge["target"] = edge["source"] + 10, edge["target"] + 10
+    target.write_text(json.dumps(plan))
+    return target
+
+
+def test_one_query_that_is_compiled_twice_is_equal(run, root, tmp_path):
+    plan = root / "tests/fixtures/flink-sql-2.3/join/plan.json"
+    again = moved(plan, tmp_path / "again.json")
+    ran, data = run("diff", plan, again), run("diff", plan, again, "--json").data
+
+    assert (0, True) == (ran.status, data["equal"])
+    assert "in B 17_join" in ran.stdout
+    assert "17_join" == next(one["moved"] for one in data["operators"] if one["uid"] == "7_join")
+    assert ("migrate", "migrate") == (data["forwards"], data["backwards"])
+    assert 4 == run("check", plan, "--plan", again).status
+
+
+def test_plans_that_differ_say_where(run, sample):
+    _, old, new = sample("join")
+    ran, data = run("diff", old, new), run("diff", old, new, "--json").data
+
+    assert (1, False) == (ran.status, data["equal"])
+    assert "$<key>.flag  BOOLEAN -> (gone)" in ran.stdout
+    (operator,) = (one for one in data["operators"] if not one["equal"])
+    assert ("7_join", None) == (operator["uid"], operator["moved"])
+    assert ["drops:$<key>.flag"] == operator["states"][0]["forwards"]["findings"][0]["flags"]
+
+
+def test_equal_types_of_other_values_are_different(run, root, tmp_path):
+    text = gzip.decompress((root / "tests/fixtures/flink-sql-upgrades.jsonl.gz").read_bytes())
+    sum_to_min = next(one for one in map(json.loads, text.splitlines()) if one["row"] == "GA10")
+    places = [tmp_path / f"{side}.json" for side in ("old", "new")]
+    for place, side in zip(places, ("old", "new"), strict=True):
+        place.write_text(json.dumps(sum_to_min[side]))
+    ran = run("diff", *places, "--json")
+
+    states = [state for one in ran.data["operators"] for state in one["states"]]
+    assert (1, [["values"]]) == (ran.status, [[change["kind"] for change in one["changes"]] for one in states])
+    assert "$.MIN(MyTable.a)  (none) -> INT" in run("diff", *places).stdout
+
+
+def test_other_rows_of_a_sink_are_a_difference(run, root, tmp_path):
+    place = root / "tests/fixtures/flink-sql-2.3/rank-append/plan.json"
+    plan = json.loads(place.read_text())
+    (rank,) = (node for node in plan["nodes"] if node["type"].startswith("stream-exec-rank"))
+    rank["rankRange"]["end"] += 1
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(plan))
+    data = run("diff", place, other, "--json").data
+
+    assert ["SQL-18"] == [one["rule"] for one in data["query"]]
+    (operator,) = (one for one in data["operators"] if not one["equal"])
+    assert ["SQL-11"] == [one["rule"] for one in operator["work"]["forwards"]["findings"]]
+
+
+class TestExplain:
+    def test_states_are_told_with_what_they_keep_and_until_when(self, run, root):
+        data = run("explain", root / "tests/fixtures/flink-sql-2.3/join-left-no-key-ttl/plan.json", "--json").data
+
+        (join,) = data["operators"]
+        assert ("184_join", None, ["k"]) == (join["operator"], join["added_for"], [one["name"] for one in join["keys"]])
+        assert [("left-records", "different_row", ["time_to_live"], 86_400_000)] == [
+            (one["name"], one["keeps"], one["until"], one["ttl_ms"]) for one in join["states"][:1]
+        ]
+        assert [] == data["endless"]
+
+    def test_what_grows_for_ever_is_noted_with_the_way_out(self, run, root):
+        place = root / "tests/fixtures/flink-sql-2.3/aggregate-retract/plan.json"
+        ran = run("explain", place)
+
+        assert 0 == ran.status
+        words = " ".join(ran.stdout.replace("\\\n", "").split())
+        assert "agg4$list, agg4$retractList, distinctAcc_0, distinctAcc_0_null_state: grow for ever" in words
+        assert f"stateshift ttl set {place} 10=TTL -o NEW" in words
+
+    @pytest.mark.parametrize(
+        ("name", "why"), [("changelog-normalize", "rows_before"), ("upsert-materialize", "sink_key")]
+    )
+    def test_an_operator_that_the_planner_has_added_says_why(self, run, root, name, why):
+        ran = run("explain", root / f"tests/fixtures/flink-sql-2.3/{name}/plan.json", "--json")
+
+        assert [why] == [one["added_for"] for one in ran.data["operators"]]
+
+    def test_columns_are_shown_when_asked_for(self, run, root):
+        place = root / "tests/fixtures/flink-sql-2.3/rank-append/plan.json"
+
+        assert "d DECIMAL(20, 2) = l.d" not in run("explain", place).stdout
+        assert "    by d DECIMAL(20, 2) = l.d\n" in run("explain", place, "--all").stdout
+
+    def test_a_file_that_is_no_plan_is_refused(self, run, tmp_path):
+        place = tmp_path / "plan.json"
+        place.write_text('{"flinkVersion": "2.3", "nodes": [')
+        ran = run("explain", place)
+
+        assert 3 == ran.status
+        assert "the file is no compiled plan of Flink: line 1" in ran.stderr

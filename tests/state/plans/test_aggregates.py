@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from stateshift.compat.sql.query import OPAQUE, Column
+from stateshift.compat.sql.query import Column
 from stateshift.serializers.sql.binary_rows import decode_row, encode_row
+from stateshift.serializers.sql.logical_types import OPAQUE
 from stateshift.serializers.sql.values import RowData
 from stateshift.state.plans import aggregates
 from stateshift.state.plans.aggregates import accumulators_of

@@ -7,9 +7,10 @@ import pytest
 
 from stateshift import CorruptFile, Savepoint, check
 from stateshift.compat.sql.description import describe_query, is_stored_as
-from stateshift.compat.sql.query import OPAQUE, ValueForm
+from stateshift.compat.sql.query import ValueForm
 from stateshift.serializers.compatibility import Flag
 from stateshift.serializers.snapshot import snapshot_to_bytes
+from stateshift.serializers.sql.logical_types import OPAQUE
 from stateshift.state.plans.compiled_plan import read_plan
 from stateshift.state.plans.lineage import Lineage
 from stateshift.state.plans.operators import describe_plan, read_query
