@@ -32,12 +32,13 @@ def to_data(difference: Difference) -> dict[str, Any]:
 
     Returns:
         `equal`, `a` and `b` (the origins of the sides), `forwards` and `backwards` (the worst decision of B on the
-        state of A, and of A on the state of B; null if they have no state in common), `query` (findings on a query of SQL
-        beside its operators), and `operators`. Each operator
-        has `operator_id`, `uid`, `moved` (its uid in B if that is another one), `sides` (both, a, b), `equal`, `flink_restorable` (`a` and `b`), `max_parallelism`
-        (null if equal, else `a`, `b`, `forwards` and `backwards`), `unreadable`, `key` and `work` (null, or `changes`, `forwards`, `backwards`) and `states`. Each state has `name`, `sides`, `equal`, `kind` and `type` (each `a` and `b`, null if
-        a side lacks it), `changes` (each `path`, `kind`, `a`, `b`), `forwards` and `backwards`: null if it is not on
-        both sides, else `decision`, `verdict`, `findings`.
+        state of A, and of A on the state of B; null if they have no state in common), `query` (findings on a query of
+        SQL beside its operators), and `operators`. Each operator has `operator_id`, `uid`, `moved` (its uid in B if
+        that is another one), `sides` (both, a, b), `equal`, `flink_restorable` (`a` and `b`), `max_parallelism` (null
+        if equal, else `a`, `b`, `forwards` and `backwards`), `unreadable`, `key` and `work` (null, or `changes`,
+        `forwards`, `backwards`) and `states`. Each state has `name`, `sides`, `equal`, `kind` and `type` (each `a` and
+        `b`, null if a side lacks it), `changes` (each `path`, `kind`, `a`, `b`), `forwards` and `backwards`: null if it
+        is not on both sides, else `decision`, `verdict`, `findings`.
     """
     return fields_of(difference, "equal=is_equal a=a.origin b=b.origin forwards backwards") | {
         "query": plain(difference.query),
@@ -217,9 +218,7 @@ def _own_lines(operator: OperatorDifference) -> Iterator[Line]:
         yield [(f"  {MUST_DECLARE}", "yellow")]
     if operator.work is not None:
         yield [("  what it does", "bold")]
-        for arrow, way in zip((_FORWARDS, _BACKWARDS), operator.work.ways, strict=True):
-            if way is not None:
-                yield from _way_lines(arrow, way)
+        yield from _change_lines(operator.work)
     if operator.key is not None and operator.key.changes:
         yield [("  key", "bold")]
         yield from _change_lines(operator.key)
