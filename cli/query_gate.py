@@ -17,17 +17,18 @@ from .spark_queries import planning_session
 from .whole_files import OutputFile, says_format
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from ..compat.description import JobDescription
     from ..compat.policy import Policy
     from ..spark.queries.gate import QueryChecks, QueryGate
     from .commands.history_check import GateOptions
+    from .render.forms import Place
 
 F = TypeVar("F", bound="Callable[..., Any]")
 _OF_CHECK = {
     *("queries", "accept", "allow_migration", "forbid", "with_json", "redact"),
-    *("against", "level", "strict", "allow", "allow_drift"),
+    *("against", "level", "strict", "allow", "allow_drift", "form"),
 }
 _OF_SNAPSHOT = {"queries", "folder", "with_json", "redact"}
 _REFUSED = "{} does not apply with --queries; leave it out"
@@ -45,7 +46,7 @@ def queries_option(help_text: str) -> Callable[[F], F]:
 
 
 def check_queries(
-    gate: GateOptions, accept: tuple[str, ...], policy: Policy, *, allow_migration: bool, with_json: bool
+    gate: GateOptions, accept: tuple[str, ...], policy: Policy, *, allow_migration: bool, form: str, with_json: bool
 ) -> int:
     """Check all listed queries, print the reports and return the exit status."""
     refuse_options(_REFUSED, others_than=_OF_CHECK)
@@ -53,6 +54,7 @@ def check_queries(
     from ..compat.gate.losses import Guard
     from ..compat.report_data import to_data
     from ..spark.queries.gate import QueryGate
+    from .render.forms import print_form
     from .render.gate import to_data as gate_data
 
     queries = QueryGate.find(Path.cwd())
@@ -70,7 +72,10 @@ def check_queries(
         ]
         print_json({"decision": str(found.decision), "queries": data, "exit_status": int(status)})
         return status
-    print_styled(_lines(found))
+    if form == "text":
+        print_styled(_lines(found))
+    else:
+        print_form(form, _places(found, queries.places, status, migration_fails=not allow_migration))
     if status is Status.DRIFT:
         print_notice(*(f"drift: query {one.name} {one.drift}" for one in found.checks if one.drift), f"  next: {_NEXT}")
     return status
@@ -107,6 +112,20 @@ def _status(found: QueryChecks, *, allow_migration: bool, allow_drift: bool) -> 
     if found.decision is Decision.MIGRATE and not allow_migration:
         return Status.MIGRATE_FIRST
     return Status.DRIFT if any(one.drift for one in found.checks) and not allow_drift else Status.DONE
+
+
+def _places(
+    found: QueryChecks, modules: Mapping[str, str], status: Status, *, migration_fails: bool
+) -> Iterator[Place]:
+    """Yield what is said of each query, for the forms of tools."""
+    from .commands.history_check import file_of
+    from .render.forms import drifted, of_gate
+
+    for one in found.checks:
+        file = file_of(modules[one.name])
+        yield from of_gate(one.gate, file, one.name, migration_fails=migration_fails)
+        if one.drift and status is Status.DRIFT:
+            yield drifted(one.gate.candidate, one.drift, _NEXT, file, one.name)
 
 
 def _lines(found: QueryChecks) -> Iterator[Line]:

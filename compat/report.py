@@ -272,10 +272,15 @@ class OperatorReport:
         return bool(kept and started) and len(kept) + len(started) == len(states) and not is_likely
 
     @property
+    def is_renumbered(self) -> bool:
+        """Whether it gets another id or number of key groups, so that its files change whatever its states do."""
+        return bool(self.max_parallelism) or (self.was is not None and bool(self.was.stored_id))
+
+    @property
     def decision(self) -> Decision:
         """The worst decision of the key, the number of key groups, and the states."""
         key = [role.decision for role in self.roles]
-        if self.max_parallelism or (self.was is not None and self.was.stored_id):
+        if self.is_renumbered:
             key.append(Decision.MIGRATE)
         return worst_decision([*key, *(state.decision for state in self.states)])
 

@@ -33,7 +33,7 @@ from ..progress import show_progress
 from ..query_gate import check_queries, queries_option
 from ..spark_options import ONLY_OF_QUERIES, SparkOptions, query_options
 from ..spark_queries import query_report
-from .history_check import GateOptions, gate_options, hold_against
+from .history_check import GateOptions, file_of, form_option, gate_options, hold_against
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,6 +103,7 @@ Exit status:
 @trust_option
 @policy_options
 @gate_options
+@form_option
 @query_options
 @queries_option(
     "Instead of SAVEPOINT: compare all queries of Spark that pyproject.toml lists with what snapshot --queries wrote;"
@@ -120,6 +121,7 @@ def command(
     allow_non_restored_state: bool,
     policy: Policy,
     gate: GateOptions,
+    form: str,
     accept: tuple[str, ...],
     require_recording: bool,
     queries: bool,
@@ -136,11 +138,16 @@ def command(
     """
     from ...compat.report_data import to_data
     from ..render.check import next_lines, report_lines
+    from ..render.forms import OfCheck, print_form
 
-    if is_short and (with_json or everything or queries or gate.against):
-        raise click.UsageError("--summary is for the text of a check of stored state, without --all, --json, --against")
+    if is_short and (with_json or everything or queries or gate.against or form != "text"):
+        raise click.UsageError(
+            "--summary is for the text of a check of stored state, without --all, --json, --format, --against"
+        )
+    if with_json and form != "text":
+        raise click.UsageError(f"--json and --format {form} are two forms of one report; give one of them")
     if queries:
-        return check_queries(gate, accept, policy, allow_migration=allow_migration, with_json=with_json)
+        return check_queries(gate, accept, policy, allow_migration=allow_migration, form=form, with_json=with_json)
     of_job = {name: value for name, value in of_job.items() if name not in ONLY_OF_QUERIES}
     asked = _Asked(side=side, policy=policy, **of_job)
     if asked.scans and (savepoint is None or is_spark(savepoint)):
@@ -154,11 +161,20 @@ def command(
         refuse_options(f"{{}}: apply to spark:CHECKPOINT alone{spark_is_meant(savepoint)}", names=ONLY_OF_QUERIES)
         if gate.against and savepoint is None:
             refuse_options("{} applies only to a savepoint; leave it out with --against", names=_OF_A_SAVEPOINT)
-            options = attrs.evolve(gate, everything=everything)
-            return hold_against(side.required(), options, asked.edits, policy, trust=asked.trust, with_json=with_json)
+            return hold_against(
+                side.required(),
+                gate,
+                asked.edits,
+                policy,
+                trust=asked.trust,
+                form=form,
+                everything=everything,
+                with_json=with_json,
+            )
         if gate.against or savepoint is None:
             side.required()
             raise click.UsageError("specify what to check the job against: either SAVEPOINT or --against PLACE")
+        refuse_options("{} applies only with --against or --queries; leave it out", names=names_of(gate_options))
         report, following = asked.report_on(savepoint)
     status = report.exit_status(
         allow_migration=allow_migration,
@@ -168,11 +184,20 @@ def command(
     if with_json:
         print_json(to_data(report) | {"exit_status": status})
         return status
+    lacks = _NO_RECORDING if require_recording and not report.is_whole else ""
+    if form != "text":
+        file = file_of(SparkOptions.given().query or side.job)
+        accepted = {"allow_migration": allow_migration, "allow_non_restored_state": allow_non_restored_state}
+        print_form(form, OfCheck(report=report, file=file, lacks=lacks, **accepted).places())
+        print_notice(*("".join(text for text, _ in line) for line in following))
+        return status
     print_styled(report_lines(report, everything=everything, is_short=is_short))
-    if require_recording and not report.is_whole:
-        following.append([("no recording says which query wrote the whole state (--require-recording)", "")])
+    following += [[(lacks, "")]] if lacks else []
     print_styled([[], *following] if following else [])
     return status
+
+
+_NO_RECORDING = "no recording says which query wrote the whole state (--require-recording)"
 
 
 _OF_A_SAVEPOINT = {"allow_migration", "allow_non_restored_state", "allow_empty", "trust_stored_serializers"} | names_of(

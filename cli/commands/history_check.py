@@ -15,8 +15,8 @@ import click
 from ...serializers.wording import shell_word
 from ..failures import Status
 from ..next_steps import options_given
-from ..options import as_one
-from ..output import print_json, print_lines, print_notice, print_styled, write_text
+from ..options import as_one, together
+from ..output import print_json, print_lines, print_notice, print_styled
 
 if TYPE_CHECKING:
     from ...compat.description import JobDescription
@@ -39,8 +39,6 @@ class GateOptions:
         strict: Whether a required migration is a failure.
         allow: The names of losses that are not failures.
         allow_drift: Whether a job that passes may differ from the last revision.
-        form: The output format: text, github, junit or sarif.
-        everything: Whether text output lists all places, instead of combining equal reports.
     """
 
     against: str = ""
@@ -48,8 +46,6 @@ class GateOptions:
     strict: bool = False
     allow: tuple[str, ...] = ()
     allow_drift: bool = False
-    form: str = "text"
-    everything: bool = False
 
 
 gate_options = as_one(
@@ -75,16 +71,19 @@ gate_options = as_one(
         "allows. Can be given several times.",
     ),
     click.option("--allow-drift", is_flag=True, help="With --against: exit with 0 even if the job is not recorded."),
+)
+"""The options of the gate; the command receives them as one argument `gate`."""
+
+form_option = together(
     click.option(
         "--format",
         "form",
         type=click.Choice(["text", "github", "junit", "sarif"]),
         default="text",
         show_default=True,
-        help="With --against: lines, annotations of a GitHub workflow, JUnit XML, or SARIF.",
-    ),
+        help="Lines, annotations of a GitHub workflow, JUnit XML, or SARIF.",
+    )
 )
-"""The options of the gate; the command receives them as one argument `gate`."""
 
 
 def hold_against(
@@ -94,15 +93,16 @@ def hold_against(
     policy: Policy,
     *,
     trust: tuple[str, ...] = (),
+    form: str,
+    everything: bool,
     with_json: bool,
 ) -> int:
     """Check a job against its history, print the report, and return the exit status."""
-    from ... import __version__
     from ...compat.gate.levels import Level, Levels, judge
     from ...compat.gate.losses import Guard
     from ...state.project import Project
-    from ...state.project_settings import FILE
-    from ..render.gate import closing_line, github_lines, junit, text_lines, to_data
+    from ..render.forms import drifted, of_gate, print_form
+    from ..render.gate import closing_line, text_lines, to_data
     from ..revisions import is_history, read_history, revisions_against
 
     project, candidate = Project.find(Path.cwd()), side.describe()
@@ -128,24 +128,21 @@ def hold_against(
     if with_json:
         print_json(to_data(report) | {"closing": closing, "drift": drift or None, "exit_status": int(status)})
         return status
-    file = _file_of(side.job or project.job)
-    if options.form == "junit":
-        write_text(junit(report))
-    elif options.form == "sarif":
-        from ..render.sarif import sarif
-
-        print_json(sarif(report, file or FILE, __version__))
-    elif options.form == "github":
-        write_text(github_lines(report, file, drift if status is Status.DRIFT else ""))
+    if form == "text":
+        print_styled(text_lines(report, everything=everything))
     else:
-        print_styled(text_lines(report, everything=options.everything))
+        file = file_of(side.job or project.job)
+        unrecorded = (
+            [drifted(report.candidate, drift, "stateshift snapshot -m …", file)] if status is Status.DRIFT else []
+        )
+        print_form(form, [*of_gate(report, file), *unrecorded])
     _tell_what_is_not_needed(options.allow, report)
     if drift and report.passes:
         print_notice(f"drift: {candidate.origin} {drift}")
         what = f"--job {side.job}" if side.job else side.like
         merge = " --merge" if len(kept.heads) > 1 else ""
         print_notice(f"  next: stateshift snapshot {what} -m MESSAGE{merge}; then commit the file")
-    if options.form == "text":
+    if form == "text":
         print_lines(["", closing])
     else:
         print_notice(closing)
@@ -194,7 +191,7 @@ def _drift(report: GateReport, kept: History) -> str:
     return f"differs from revision {heads[-1].name}"
 
 
-def _file_of(job: str) -> str:
+def file_of(job: str) -> str:
     """Return the file for annotations: the module of the job, as a path from the current folder, or ""."""
     name = job.rpartition(":")[0]
     loaded = getattr(sys.modules.get(Path(name).stem if name.endswith(".py") else name), "__file__", None)

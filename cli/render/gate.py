@@ -1,18 +1,17 @@
-"""Formatting of the gate's report: lines for people, data, GitHub annotations and JUnit for tools."""
+"""Formatting of the gate's report: lines for people, and data; for tools, see `forms`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from xml.etree import ElementTree as ET
 
 from ...compat.explain import finding_line
-from ...compat.gate.answers import KEY, KEY_GROUPS
+from ...compat.gate.answers import KEY, KEY_GROUPS, READS, WHOLE
 from ...compat.gate.levels import Direction
 from ...compat.likeness import FEW, alike, some
 from ...compat.plain_data import fields_of, plain
 from ...serializers.compatibility import Decision
 from ...serializers.ways_out import Option, WayOut, on_command_line
-from ...serializers.wording import github_command, many, one_line, shell_word
+from ...serializers.wording import many, shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +27,7 @@ _NO_WAY_BACK = (
 )
 """The ways out if the failure is that of an old job, which will not be changed any more."""
 
-_BECOMES = {
+BECOMES = {
     Decision.START: "the job can use it as it is",
     Decision.MIGRATE: "it must be migrated before the job can start",
 }
@@ -115,8 +114,15 @@ def _history(report: GateReport) -> str:
 
 def state_title(state: StateGate) -> str:
     """Return the name of a state, or a key, for messages."""
-    of_operator = {KEY: "the key", KEY_GROUPS: "the max parallelism"}.get(state.state)
-    return f"{of_operator} of operator {state.operator}" if of_operator else f"{state.operator}/{state.state}"
+    return title_of(state.operator, state.state)
+
+
+def title_of(operator: str, state: str) -> str:
+    """Return the name of a state, or of what is of an operator, for messages."""
+    if (operator, state) == READS:
+        return "what the query reads"
+    of_operator = {KEY: "the key of ", KEY_GROUPS: "the max parallelism of ", WHOLE: ""}.get(state)
+    return f"{operator}/{state}" if of_operator is None else f"{of_operator}operator {operator}"
 
 
 def state_lines(state: StateGate) -> Iterator[Line]:
@@ -130,7 +136,7 @@ def state_lines(state: StateGate) -> Iterator[Line]:
             ways = "; or ".join(map(on_command_line, _ways_out(failure, finding)))
             if ways:
                 yield [(f"      ways out: {ways}", "dim")]
-    for sentence, findings in told(state):
+    for sentence, findings, _ in told(state):
         yield [(f"  {sentence}", "")]
         yield from ([(f"    {finding_line(finding)}", "dim")] for finding in findings)
     for override in state.overridden:
@@ -157,10 +163,10 @@ def failure_text(failure: Failure) -> str:
     return failure.direction.told(failure.revision)
 
 
-def told(state: StateGate) -> list[tuple[str, tuple[Finding, ...]]]:
-    """Return the changes of a state other than failures: each a sentence, and the findings behind it."""
+def told(state: StateGate) -> list[tuple[str, tuple[Finding, ...], bool]]:
+    """Return the changes of a state other than failures: a sentence, its findings, and whether it must be migrated."""
     failed = {(one.direction, finding.path, finding.rule) for one in state.failures for finding in one.against}
-    lines: dict[tuple[str, tuple[Finding, ...]], None] = {}  # changes since several revisions may be equal
+    lines: dict[tuple[str, tuple[Finding, ...], bool], None] = {}  # changes since several revisions may be equal
     for change in state.changes:
         direction = Direction.of(is_back=change.is_back)
         findings = tuple(one for one in change.told if (direction, one.path, one.rule) not in failed)
@@ -168,9 +174,10 @@ def told(state: StateGate) -> list[tuple[str, tuple[Finding, ...]]]:
         if change.decision is Decision.REFUSE or (not findings and change.told):
             continue  # all of it is reported as failures
         if not change.is_back and (findings or change.decision is Decision.MIGRATE):
-            lines[f"{_BECOMES[change.decision]}{allowed}", findings] = None
+            migrates = change.decision is Decision.MIGRATE
+            lines[f"{BECOMES[change.decision]}{allowed}", findings, migrates] = None
         elif change.is_back and findings:
-            lines[f"{_WAYS_BACK[change.decision]}{allowed}", findings] = None
+            lines[f"{_WAYS_BACK[change.decision]}{allowed}", findings, False] = None
     return list(lines)
 
 
@@ -213,60 +220,3 @@ def _level_lines(report: GateReport) -> Iterator[Line]:
     for (level, set_for), count in sorted(held.items(), key=lambda item: (item[0][1] != "project", item[0])):
         where = "the project" if set_for == "project" else set_for
         yield [(f"level {level}, set for {where}: {_counted(count)}", "dim")]
-
-
-def github_lines(report: GateReport, file: str, drift: str = "") -> str:
-    """Return the annotations that GitHub shows beside the code, one line per failure or notice.
-
-    Args:
-        report: The report to print.
-        file: The path of the job, from the root of the repository; "" if it is not known.
-        drift: How a job that passes differs from its history, in words; "" if it is recorded.
-    """
-    place = {"file": file} if file else {}
-    lines = []
-    for state in report.states:
-        for failure in state.failures:
-            word = "warning" if state.passes else "error"
-            title = f"{state_title(state)}: {failure_text(failure)}"
-            lines.append(github_command(word, place | {"title": title}, map(finding_line, failure.against)))
-        for sentence, findings in told(state):
-            title = f"{state_title(state)}: {sentence}"
-            lines.append(github_command("notice", place | {"title": title}, map(finding_line, findings)))
-    if drift and report.passes:
-        line = f"{report.candidate} {drift}: stateshift snapshot -m …"
-        lines.append(github_command("error", place | {"title": "not recorded"}, [line]))
-    return "".join(f"{line}\n" for line in lines)
-
-
-def junit(report: GateReport) -> str:
-    """Return the report as JUnit XML, with one test case per state and key.
-
-    Source: the format as pytest writes it and Jenkins and GitLab read it; there is no standard.
-    """
-    failing = sum(not state.passes for state in report.states)
-    counts = {"tests": str(len(report.states)), "failures": str(failing), "errors": "0", "skipped": "0", "time": "0"}
-    suites = ET.Element("testsuites", {"name": "stateshift"} | counts)
-    suite = ET.SubElement(suites, "testsuite", {"name": "stateshift"} | counts)
-    for state in report.states:
-        case = ET.SubElement(
-            suite, "testcase", classname=one_line(state.operator), name=one_line(state.state), time="0"
-        )
-        sentences = [
-            "\n".join(map(one_line, (sentence, *map(finding_line, findings)))) for sentence, findings in told(state)
-        ]
-        if state.passes:
-            if sentences:
-                ET.SubElement(case, "system-out").text = "\n".join(sentences)
-            continue
-        lines = [
-            f"{failure.direction} {failure.revision}: {finding_line(finding)}"
-            for failure in state.failures
-            for finding in failure.against
-        ]
-        message = f"level {state.level}: {many(len(state.failures), 'revision')} against it"
-        # Unprintable characters are escaped, and so are those that XML does not allow.
-        failure = ET.SubElement(case, "failure", message=one_line(message), type="incompatible")
-        failure.text = "\n".join(map(one_line, lines))
-    ET.indent(suites)
-    return ET.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"

@@ -1,4 +1,4 @@
-"""Formatting of the gate's report as SARIF, for tools that collect findings, such as GitHub's code scanning.
+"""The report of any check as SARIF, for tools that collect findings, such as GitHub's code scanning.
 
 Source: SARIF 2.1.0 (OASIS), sections 3.13 to 3.52; and the requirements of code scanning: descriptions of every rule,
 one physical location with a whole region, and a fingerprint, without which all results of one rule would be one alert.
@@ -13,44 +13,39 @@ from urllib.parse import quote
 from ...compat.explain import finding_line
 from ...compat.rules import rule_book
 from ...serializers.wording import one_line
-from .gate import failure_text, state_title, told
 
 if TYPE_CHECKING:
-    from ...compat.gate.levels import Failure, GateReport, StateGate
+    from collections.abc import Iterable
+
+    from ...compat.gate.levels import Override
     from ...serializers.compatibility import Finding
+    from .forms import Entry, Place
 
 _REGION = {"startLine": 1, "startColumn": 1, "endLine": 1, "endColumn": 1}
 """States are declared somewhere in the job's module; snapshots do not know the line."""
 
 
-def sarif(report: GateReport, file: str, version: str) -> dict[str, Any]:
-    """Return a report as a SARIF log: one result for each finding that is a failure or has to be shown.
+def sarif(places: Iterable[Place], version: str, *, elsewhere: str) -> dict[str, Any]:
+    """Return a report as a SARIF log: one result for each finding, or for what is said without one.
 
-    Overridden failures are included as suppressed results, with their reason. Changes that are no failures, such as a
-    migration or an allowed loss, are notes.
+    Findings that an override accepts are included as suppressed results, with its reason.
 
     Args:
-        report: The report to print.
-        file: The location of all results: the module of the job, from the root of the repository.
+        places: The report.
         version: The version of this release.
+        elsewhere: The file of a place whose module is not known.
     """
-    failed = [
-        (finding, _failed(state, failure, finding, file))
-        for state in report.states
-        for failure in state.failures
-        for finding in failure.against
-    ]
-    noted = [
-        (finding, _result(state, sentence, finding, file, level="note", identity=sentence))
-        for state in report.states
-        for sentence, findings in told(state)
-        for finding in findings
-    ]
-    found = failed + noted
-    rules = {finding.rule: _rule(finding) for finding, _ in found}
+    results, rules = [], {}
+    for place in places:
+        for entry in place.entries:
+            overrides = entry.overrides or (None,) * len(entry.findings)
+            for finding, override in zip(entry.findings or (None,), overrides or (None,), strict=True):
+                one = _result(place, entry, finding, place.file or elsewhere)
+                rules[one["ruleId"]] = _rule(finding) if finding else _described(entry.name, entry.sentence)
+                results.append(one | ({} if override is None else _suppressed(override)))
     identifiers = sorted(rules)
     driver = {"name": "stateshift", "version": version, "rules": [rules[identifier] for identifier in identifiers]}
-    results = [result | {"ruleIndex": identifiers.index(finding.rule)} for finding, result in found]
+    results = [result | {"ruleIndex": identifiers.index(result["ruleId"])} for result in results]
     return {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
@@ -63,11 +58,15 @@ def _rule(finding: Finding) -> dict[str, Any]:
     rule = rule_book().get(finding.rule)
     short = rule.holds or f"{rule.change}: {rule.verdict}" if rule else finding.reason
     why = rule.why if rule else finding.reason
+    return _described(finding.rule, short, why, full=f"{short}. {why}" if rule else why)
+
+
+def _described(identifier: str, short: str, why: str = "", full: str = "") -> dict[str, Any]:
     return {
-        "id": finding.rule,
+        "id": identifier,
         "shortDescription": _text(short),
-        "fullDescription": _text(f"{short}. {why}" if rule else why),
-        "help": _text(why),
+        "fullDescription": _text(full or short),
+        "help": _text(why or short),
     }
 
 
@@ -76,29 +75,23 @@ def _text(*lines: str) -> dict[str, str]:
     return {"text": "\n".join(map(one_line, lines))}
 
 
-def _failed(state: StateGate, failure: Failure, finding: Finding, file: str) -> dict[str, Any]:
-    level, identity = "warning" if state.passes else "error", f"{failure.revision}\n{failure.direction}"
-    result = _result(state, failure_text(failure), finding, file, level=level, identity=identity)
-    override = state.override_of(finding, failure)
-    if override is None:
-        return result
-    suppression = {"kind": "external", "justification": one_line(f"{override.reason} (until {override.expires})")}
-    return result | {"suppressions": [suppression]}
+def _suppressed(override: Override) -> dict[str, Any]:
+    reason = one_line(f"{override.reason} (until {override.expires})")
+    return {"suppressions": [{"kind": "external", "justification": reason}]}
 
 
-def _result(
-    state: StateGate, sentence: str, finding: Finding, file: str, *, level: str, identity: str
-) -> dict[str, Any]:
-    place = f"{state.name}/{finding.path}"
-    names = f"{place}\n{finding.rule}\n{identity}"
-    digest = hashlib.sha256(names.encode("utf-8", "surrogatepass")).hexdigest()
+def _result(place: Place, entry: Entry, finding: Finding | None, file: str) -> dict[str, Any]:
+    rule, at = (finding.rule, f"/{finding.path}") if finding else (entry.name, "")
+    named = f"{place.operator}/{place.state}{at}"
+    digest = hashlib.sha256(f"{named}\n{rule}\n{entry.name}".encode("utf-8", "surrogatepass")).hexdigest()
+    lines = [place.says(entry), finding_line(finding) if finding else place.about]
     return {
-        "ruleId": finding.rule,
-        "level": level,
-        "message": _text(f"{state_title(state)}: {sentence}", finding_line(finding)),
+        "ruleId": rule,
+        "level": entry.level,
+        "message": _text(*filter(None, lines)),
         "locations": [
             {
-                "logicalLocations": [{"fullyQualifiedName": one_line(place)}],
+                "logicalLocations": [{"fullyQualifiedName": one_line(named)}],
                 "physicalLocation": {
                     "artifactLocation": {"uri": quote(file, errors="surrogateescape")},
                     "region": _REGION,

@@ -71,6 +71,7 @@ def test_a_check_ends_with_the_status_of_its_decision(check):
     known = check("--query", "queries:other_column", "--was", "queries:same")
     accepted = check("--query", "queries:other_column", "--was", "queries:same", "--accept", "SPK-10")
     certain = check("--query", "queries:same", "--was", "queries:same")
+    annotated = check("--query", "queries:largest", "--format", "github")
 
     assert [one.status for one in (unchanged, changed, known, accepted, certain)] == [0, 4, 4, 0, 0]
     assert "start: every state can be used as it is" in certain.stdout
@@ -79,6 +80,8 @@ def test_a_check_ends_with_the_status_of_its_decision(check):
     assert "$.value.sum  bigint -> (gone)" in changed.stdout
     assert re.search(r"migrate +\$\.value\.sum +sum\(n\) -> sum\(length\(k\)\)", known.stdout)
     assert "accepted: " in accepted.stdout
+    assert "::error file=queries.py,title=aggregation" in annotated.stdout
+    assert f"next: stateshift migrate spark:{place('checksums')}" in annotated.stderr
     old = f"spark:{place('checksums')}"
     migrate = f"next: stateshift migrate {old} {old}-migrated --query"  # `run` has tried it
     assert f"{migrate} queries:largest --fill 0:value.max=null\n" in changed.stdout

@@ -9,7 +9,7 @@ import pytest
 from pydantic_sarif.model import StaticAnalysisResultsFormatSarifVersion210JsonSchema as SarifLog
 
 from stateshift import Int32, Job, Operator, ValueStateDescriptor
-from stateshift.cli.render.gate import junit
+from stateshift.cli.render.forms import junit, of_gate
 from stateshift.cli.render.sarif import sarif
 from stateshift.compat.description import StateKind
 from stateshift.compat.gate.levels import Level, Levels, Override, Revision, judge
@@ -28,6 +28,10 @@ def gate(*history, new, overrides=()):
     return judge(revisions, new, Levels(Level.FULL_TRANSITIVE), today=TODAY, overrides=overrides)
 
 
+def as_sarif(report, file="jobs/orders.py"):
+    return sarif(of_gate(report, file), "1.0", elsewhere="pyproject.toml")
+
+
 @pytest.fixture
 def refused():
     """Two revisions against a state, one against another, and a failure that an override lets pass."""
@@ -43,12 +47,12 @@ def accepted():
 class TestSarif:
     @pytest.mark.parametrize("answer", ["refused", "accepted"])
     def test_it_is_as_the_schema_says_and_holds_nothing_else(self, answer, request):
-        log = sarif(request.getfixturevalue(answer), "jobs/orders.py", "1.0")
+        log = as_sarif(request.getfixturevalue(answer))
 
         assert "2.1.0" == SarifLog.model_validate(log).version.value
 
     def test_it_has_all_that_code_scanning_requires(self, refused):
-        (run,) = sarif(refused, "jobs/orders.py", "1.0")["runs"]
+        (run,) = as_sarif(refused)["runs"]
 
         for rule in run["tool"]["driver"]["rules"]:
             assert rule["id"]
@@ -62,14 +66,14 @@ class TestSarif:
 
     def test_each_result_is_an_alert_of_its_own_and_the_same_in_every_run(self, refused):
         def prints():
-            (run,) = sarif(refused, "orders.py", "1.0")["runs"]
+            (run,) = as_sarif(refused, "orders.py")["runs"]
             return [one["partialFingerprints"]["primaryLocationLineHash"] for one in run["results"]]
 
         assert len(set(prints())) == len(prints()) > 3
         assert prints() == prints()
 
     def test_what_the_override_of_a_key_covers_is_suppressed(self, refused):
-        (run,) = sarif(refused, "orders.py", "1.0")["runs"]
+        (run,) = as_sarif(refused, "orders.py")["runs"]
 
         suppressed = {one["ruleId"] for one in run["results"] if "suppressions" in one}
         of_key = {
@@ -84,11 +88,11 @@ class TestSarif:
         new = make.job(make.state("s", StateKind.VALUE, make.Layout(2, "refuses")))
         report = judge([Revision("1", old)], new, Levels(), today=TODAY)
 
-        (rule,) = sarif(report, "orders.py", "1.0")["runs"][0]["tool"]["driver"]["rules"]
+        (rule,) = as_sarif(report, "orders.py")["runs"][0]["tool"]["driver"]["rules"]
         assert ("TEST-2", "never") == (rule["id"], rule["shortDescription"]["text"])
 
     def test_a_path_is_a_uri(self, refused):
-        (run,) = sarif(refused, "my jobs/ö.py", "1.0")["runs"]
+        (run,) = as_sarif(refused, "my jobs/ö.py")["runs"]
 
         place = run["results"][0]["locations"][0]["physicalLocation"]
         assert "my%20jobs/%C3%B6.py" == place["artifactLocation"]["uri"]
@@ -96,7 +100,7 @@ class TestSarif:
 
 class TestJunit:
     def test_it_is_what_ci_servers_read(self, refused):
-        root = ET.fromstring(junit(refused))  # noqa: S314 - ours
+        root = ET.fromstring(junit(of_gate(refused)))  # noqa: S314 - ours
         (suite,) = root
         failing = [case for case in suite if case.find("failure") is not None]
 
@@ -115,13 +119,13 @@ class TestJunit:
             assert "backward 0002: $  " in failure.text or "forward 0002: $  " in failure.text
 
     def test_nothing_fails_where_all_is_accepted(self, accepted):
-        (suite,) = ET.fromstring(junit(accepted))  # noqa: S314 - ours
+        (suite,) = ET.fromstring(junit(of_gate(accepted)))  # noqa: S314 - ours
 
         assert ("3", "0") == (suite.get("tests"), suite.get("failures"))
         assert not list(suite.iter("failure"))
 
     def test_a_name_that_xml_cannot_hold_is_escaped(self):
-        text = junit(gate(job(str, name=ODD), new=job(int, name=ODD)))
+        text = junit(of_gate(gate(job(str, name=ODD), new=job(int, name=ODD))))
 
         names = {case.get("name") for case in ET.fromstring(text.encode()).iter("testcase")}  # noqa: S314 - ours
         assert r'a\x00b\x1b[1m<"&>\ud800' in names
