@@ -51,9 +51,7 @@ def failing(form, text):
 
 
 @pytest.mark.parametrize(("version", "status", "options"), CHECKS.values(), ids=CHECKS)
-def test_a_form_has_failures_exactly_if_the_status_says_so_and_all_forms_have_the_same(
-    check, version, status, options
-):
+def test_a_form_has_failures_exactly_if_the_status_says_so_and_all_forms_have_the_same(check, version, status, options):
     ran = {form: check(version, *options, "--format", form) for form in ("github", "junit", "sarif")}
     github, junit, sarif = (failing(form, one.stdout) for form, one in ran.items())
 
