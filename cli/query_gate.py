@@ -118,8 +118,7 @@ def _places(
     found: QueryChecks, modules: Mapping[str, str], status: Status, *, migration_fails: bool
 ) -> Iterator[Place]:
     """Yield what is said of each query, for the forms of tools."""
-    from .commands.history_check import file_of
-    from .render.forms import drifted, of_gate
+    from .render.forms import drifted, file_of, of_gate
 
     for one in found.checks:
         file = file_of(modules[one.name])

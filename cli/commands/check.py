@@ -33,7 +33,7 @@ from ..progress import show_progress
 from ..query_gate import check_queries, queries_option
 from ..spark_options import ONLY_OF_QUERIES, SparkOptions, query_options
 from ..spark_queries import query_report
-from .history_check import GateOptions, file_of, form_option, gate_options, hold_against
+from .history_check import GateOptions, form_option, gate_options, hold_against
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -138,7 +138,7 @@ def command(
     """
     from ...compat.report_data import to_data
     from ..render.check import next_lines, report_lines
-    from ..render.forms import OfCheck, print_form
+    from ..render.forms import OfCheck, file_of, print_form
 
     if is_short and (with_json or everything or queries or gate.against or form != "text"):
         raise click.UsageError(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import itertools
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -101,7 +100,7 @@ def hold_against(
     from ...compat.gate.levels import Level, Levels, judge
     from ...compat.gate.losses import Guard
     from ...state.project import Project
-    from ..render.forms import drifted, of_gate, print_form
+    from ..render.forms import drifted, file_of, of_gate, print_form
     from ..render.gate import closing_line, text_lines, to_data
     from ..revisions import is_history, read_history, revisions_against
 
@@ -189,14 +188,3 @@ def _drift(report: GateReport, kept: History) -> str:
     if not heads or any(head.sha256 == report.sha256 for head in heads):
         return ""
     return f"differs from revision {heads[-1].name}"
-
-
-def file_of(job: str) -> str:
-    """Return the file for annotations: the module of the job, as a path from the current folder, or ""."""
-    name = job.rpartition(":")[0]
-    loaded = getattr(sys.modules.get(Path(name).stem if name.endswith(".py") else name), "__file__", None)
-    if loaded and Path(loaded).is_relative_to(Path.cwd()):
-        return Path(loaded).relative_to(Path.cwd()).as_posix()
-    module = name.replace(".", "/")
-    found = (f"{module}.py", f"{module}/__init__.py", f"src/{module}.py")
-    return next((name for name in found if module and Path(name).is_file()), "")

@@ -5,6 +5,8 @@ A check of stored state, of queries, or against a history first becomes places, 
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
@@ -181,6 +183,17 @@ class OfCheck:
         found = self.report.scan_of(operator, state)
         if found is not None and not found.is_fine:
             yield Entry(ERROR if found.failing else NOTE, "; ".join(found.lines()), "scan")
+
+
+def file_of(job: str) -> str:
+    """Return the file for annotations: the module of the job, as a path from the current folder, or ""."""
+    name = job.rpartition(":")[0]
+    loaded = getattr(sys.modules.get(Path(name).stem if name.endswith(".py") else name), "__file__", None)
+    if loaded and Path(loaded).is_relative_to(Path.cwd()):
+        return Path(loaded).relative_to(Path.cwd()).as_posix()
+    module = name.replace(".", "/")
+    found = (f"{module}.py", f"{module}/__init__.py", f"src/{module}.py")
+    return next((name for name in found if module and Path(name).is_file()), "")
 
 
 def print_form(form: str, places: Iterable[Place]) -> None:
