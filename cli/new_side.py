@@ -47,6 +47,7 @@ class NewSide:
         plan: The path of a compiled plan of Flink SQL, or "".
         old_plan: That of the plan with which the state was written, or "".
         allows_partial: Whether aggregates may begin now where others go on.
+        allows_stale: Whether rows that were sent may stay where the new query would not have sent them.
     """
 
     job: str = ""
@@ -54,6 +55,7 @@ class NewSide:
     plan: str = ""
     old_plan: str = ""
     allows_partial: bool = False
+    allows_stale: bool = False
 
     def describe(self) -> JobDescription:
         """Load the job, open the probe, or read the plans."""
@@ -63,7 +65,8 @@ class NewSide:
             from ..state.plans.operators import describe_plans
 
             starts_with_plan(self.plan)
-            return describe_plans(self.plan, self.old_plan, allows_partial=self.allows_partial)
+            allowed = {"allows_partial": self.allows_partial, "allows_stale": self.allows_stale}
+            return describe_plans(self.plan, self.old_plan, **allowed)
         return open_savepoint(self.like).describe().as_probe()
 
     def required(self, *, or_else: str = "") -> NewSide:
@@ -109,8 +112,8 @@ class NewSide:
 
 new_side_options = as_one(
     "side",
-    lambda *, job_place, like, plan_place, old_plan, allow_partial: NewSide(
-        job_place, like, plan_place, old_plan, allow_partial
+    lambda *, job_place, like, plan_place, old_plan, allow_partial, allow_stale: NewSide(
+        job_place, like, plan_place, old_plan, allow_partial, allow_stale
     ),
     click.option(
         "--job",
@@ -141,6 +144,11 @@ new_side_options = as_one(
     ),
     click.option(
         "--allow-partial", is_flag=True, help="With --plan: aggregates may begin now, where the others go on."
+    ),
+    click.option(
+        "--allow-stale",
+        is_flag=True,
+        help="With --plan: rows that were sent may stay in the table where the new query would not have sent them.",
     ),
 )
 """`--job`, `--like`, `--plan` and `--old-plan`; the command receives them as one argument `side`."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
-from ..serializers.compatibility import CompatibilityResult, Decision, Finding, Flag, Verdict, worst
+from ..serializers.compatibility import CompatibilityResult, Decision, Finding, Verdict, worst
 from ..serializers.errors import DeclarationError, NothingInCommon, OldReaderUnavailable, located, shown
 from ..serializers.serializer import KEEP_OLD_TYPE
 from ..serializers.ways_out import Option, WayOut
@@ -83,8 +83,8 @@ def check(
                 f"{shown(side)} is not a description", advice="call check(savepoint.describe(), job.describe())"
             )
     old, new = taken_over(old, new)
-    if new.upgrade is not None and not new.upgrade.allows_partial:
-        policy = AskingPolicy(policy.forbid | {Flag.PARTIAL}, policy.allow_empty)
+    if new.upgrade is not None and (asked := new.upgrade.asks()):
+        policy = AskingPolicy(policy.forbid | asked, policy.allow_empty)
     new = with_tables(old, new)
     theirs = {operator.operator_id: operator for operator in new.operators}
     is_paired = new.upgrade is not None and new.upgrade.old is not None

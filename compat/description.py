@@ -181,11 +181,14 @@ class StateTransform:
     Attributes:
         old_kind: The kind of the stored state; the transform is not used for other kinds.
         name: The name of the function in plans and lineage.
+        findings: What is to be said of it in place of STATE-2, if it follows from plans of Flink SQL; it may then also
+            stay within one kind of state.
     """
 
     old_kind: StateKind
     name: str
     function: Callable[[Any], Any] = attrs.field(eq=False, repr=False)
+    findings: tuple[Finding, ...] = ()
 
     @classmethod
     def from_value(cls, function: Callable[[Any], Any]) -> StateTransform:

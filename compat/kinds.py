@@ -42,9 +42,11 @@ def kind_changed(old: StateDescription, new: StateDescription) -> Finding:
 
 def judge(old: StateDescription, new: StateDescription) -> Judgement:
     """Judge the values of a state: by the rules of their types (STATE-3), or by its transform (STATE-2)."""
-    if old.kind is new.kind:
+    if new.transform is None or not is_transformed(old, new):
         return judge_values(old, new)
-    assert new.transform is not None  # noqa: S101 - is_transformed was checked
+    findings = new.transform.findings
+    if any(one.verdict is Verdict.INCOMPATIBLE for one in findings):
+        return Judgement(CompatibilityResult.incompatible(*findings))
     parts = _parts(old, new)
     if not parts or not exposes_pieces(new.kind, new.value.new_side()):
         reason = (
@@ -61,7 +63,7 @@ def judge(old: StateDescription, new: StateDescription) -> Judgement:
         f"the transform {new.transform.name} converts all that a key has",
         (by_migration("each key is transformed"), "keep the kind of the state"),
     )  # fmt: skip
-    return with_readers(Judgement(CompatibilityResult.requires_migration(finding), parts))
+    return with_readers(Judgement(CompatibilityResult.requires_migration(*findings or (finding,)), parts))
 
 
 def _words(state: StateDescription) -> str:

@@ -13,7 +13,7 @@ from ..serializers.compatibility import Decision, Flag
 from ..serializers.ways_out import Does, Option, WayOut
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from ..serializers.compatibility import CompatibilityResult, Finding
     from .description import OperatorDescription
@@ -44,7 +44,7 @@ class Policy:
 
     forbid: frozenset[Flag] = attrs.field(default=frozenset(), converter=_flags)
     allow_empty: tuple[str, ...] = attrs.field(default=(), converter=_names)
-    asks_partial: ClassVar[bool] = False
+    asks: ClassVar[Mapping[Flag, Option]] = {}  # what it forbids only until an option allows it
     accepted_by: ClassVar[str] = ""  # how a caller who set no policy accepts what a default one forbids
 
     def __bool__(self) -> bool:
@@ -108,16 +108,16 @@ class Policy:
             return finding
         others = [way for way in finding.ways_out if way.does is not Does.MIGRATE]
         accept: WayOut | str = f"accept it: {self.accepted_by or 'do not forbid ' + ', '.join(forbidden)}"
-        if self.asks_partial and forbidden == (Flag.PARTIAL,):
-            accept = WayOut.telling("accept it:", Option.ALLOW_PARTIAL)
+        if len(forbidden) == 1 and forbidden[0] in self.asks:
+            accept = WayOut.telling("accept it:", self.asks[forbidden[0]])
         looks = [LOOK] if Flag.MAY_FAIL_PER_VALUE in forbidden else []
         return attrs.evolve(finding, forbidden=forbidden, ways_out=(*looks, *others, accept))
 
 
 class AskingPolicy(Policy):
-    """A policy that forbids `partial` because nobody has allowed it yet (rule SQL-15)."""
+    """A policy that forbids `partial` and `stale` where nobody has allowed it yet (rules SQL-15 and SQL-19)."""
 
-    asks_partial: ClassVar[bool] = True
+    asks: ClassVar[Mapping[Flag, Option]] = {Flag.PARTIAL: Option.ALLOW_PARTIAL, Flag.STALE: Option.ALLOW_STALE}
 
 
 ACCEPT_ALL = Policy()

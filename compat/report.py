@@ -368,7 +368,7 @@ class CheckReport:
     def is_partial(self) -> bool:
         """Whether it is refused only because aggregates of Flink SQL would begin now, where others go on (SQL-15)."""
         refusing = [one for one in self.all_findings() if one.forbidden or one.verdict.decision is Decision.REFUSE]
-        return self.policy.asks_partial and bool(refusing) and all(one.forbidden == (Flag.PARTIAL,) for one in refusing)
+        return bool(self.policy.asks) and bool(refusing) and all(one.forbidden == (Flag.PARTIAL,) for one in refusing)
 
     @property
     def is_of_query(self) -> bool:

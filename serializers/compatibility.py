@@ -63,6 +63,7 @@ class Flag(enum.StrEnum):
     COLLISION_CHECK = "collision_check"
     UNVERIFIED = "unverified"
     PARTIAL = "partial"
+    STALE = "stale"
     UNVERIFIED_AFTER = "unverified_after"
 
     def of(self, *details: str) -> Flagged:

@@ -30,6 +30,7 @@ class Option(enum.Enum):
     ALLOW_EMPTY = "--allow-empty"
     OLD_PLAN = "--old-plan"
     ALLOW_PARTIAL = "--allow-partial"
+    ALLOW_STALE = "--allow-stale"
     REPARTITION = "--repartition"
     MAX_PARALLELISM = "--max-parallelism"
     ALLOW = "--allow"
@@ -253,6 +254,7 @@ _FORMS: Final = {
     Option.ALLOW_EMPTY: _Form("policy=Policy(allow_empty=[{}])"),
     Option.OLD_PLAN: _Form('old="…"', _Of.CALL, "{}"),
     Option.ALLOW_PARTIAL: _Form("allows_partial=True", _Of.CALL, ""),
+    Option.ALLOW_STALE: _Form("allows_stale=True", _Of.CALL, ""),
     Option.REPARTITION: _Form("repartition=Repartition({})", word=""),
     Option.MAX_PARALLELISM: _Form("repartition=Repartition({})", item=lambda values: f"max_parallelism={values[0]}"),
     Option.ALLOW: _Form("guard=Guard(allow=[{}])", _Of.CALL),

@@ -13,7 +13,11 @@ TIMED = "ts TIMESTAMP(3), proctime AS PROCTIME(), WATERMARK FOR ts AS ts - INTER
 TABLES = {
     "MyTable": f"a INT, b BIGINT, c VARCHAR, d INT, {TIMED}",
     "Other": "x INT, y BIGINT, z VARCHAR, ts2 TIMESTAMP(3), WATERMARK FOR ts2 AS ts2 - INTERVAL '1' SECOND",
+    "Third": "k INT, g INT, w VARCHAR",
 }
+WIDE = {"MyTable": f"a BIGINT, b BIGINT, c VARCHAR, d INT, {TIMED}"}
+WIDER = WIDE | {"Other": TABLES["Other"].replace("x INT", "x BIGINT")}
+UNIQUE = {"Third": f"{TABLES['Third']}, PRIMARY KEY (k) NOT ENFORCED"}
 DAY = "INTERVAL '1' DAY"
 
 
@@ -28,6 +32,9 @@ class Upgrade:
         decision: What we say: start, migrate or refuse.
         published: What the vendor says: full, partial, none, unknown or conditional.
         tables: Columns of tables in the new query, where they differ.
+        were: Those of the old query.
+        given: The option without which it is refused.
+        collides: Whether what `test_sql_upgrades.py` stores has two rows where there is room for one.
         why: Why we say something else than the vendor.
     """
 
@@ -37,6 +44,9 @@ class Upgrade:
     decision: str
     published: str
     tables: dict[str, str] = attrs.field(factory=dict, kw_only=True)
+    were: dict[str, str] = attrs.field(factory=dict, kw_only=True)
+    given: str = attrs.field(default="", kw_only=True)
+    collides: bool = attrs.field(default=False, kw_only=True)
     why: str = attrs.field(default="", kw_only=True)
 
 
@@ -76,6 +86,19 @@ ON_OTHER_KEY = f"SELECT {{}} FROM {SUMS} JOIN Other o ON x.s = o.y"
 LEFT = "SELECT {} FROM MyTable m LEFT JOIN Other o ON m.a = o.x"
 COUNTED = "SELECT {} FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY n DESC) AS r FROM (SELECT c, COUNT(*) AS n, MAX(d) AS m FROM MyTable GROUP BY c)) WHERE r <= 3"
 SELF = "SELECT {} FROM MyTable m JOIN MyTable n ON m.a = n.d"
+SESSIONS = "SELECT a, SUM(b) FROM MyTable GROUP BY SESSION(ts, INTERVAL '1' DAY), a"
+OF_THIRD = "SELECT m.a, m.c, t.k, t.w FROM MyTable m {} Third t ON m.a = t.{}"
+GREATEST = "(SELECT a, b, MAX(c) AS c FROM MyTable GROUP BY a, b)"
+MOST = "SELECT c, n FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY n DESC) AS r FROM (SELECT c, COUNT(*) AS n FROM MyTable GROUP BY c)) WHERE r <= {}"
+
+
+def _same(row, query, tables, **more):
+    return Upgrade(row, query, query, "migrate", "", tables=tables, **more)
+
+
+def _rekeyed(row, query, becomes="", **more):
+    return Upgrade(row, query, becomes or query, "migrate", "", given="--repartition", **more)
+
 
 UPGRADES = [
     Upgrade(
@@ -111,7 +134,14 @@ UPGRADES = [
     Upgrade("TV8", _tumbled("a, window_start"), _tumbled("a, window_end"), "start", "full"),
     Upgrade("TV10", _tumbled("a, SUM(b)"), _tumbled("a, SUM(b)", size="INTERVAL '2' DAY"), "refuse", "none"),
     Upgrade("TV11", _tumbled("a, SUM(b)"), _tumbled("a, d, SUM(b)", "a, d"), "refuse", "none"),
-    Upgrade("TV12", _tumbled("a, d, SUM(b)", "a, d"), _tumbled("d, a, SUM(b)", "d, a"), "refuse", "none"),
+    Upgrade(
+        "TV12",
+        _tumbled("a, d, SUM(b)", "a, d"),
+        _tumbled("d, a, SUM(b)", "d, a"),
+        "migrate",
+        "none",
+        given="--repartition",
+    ),
     Upgrade("TV14", _tumbled("a, SUM(b)"), _tumbled("a, window_start"), "refuse", "none"),
     Upgrade("TV18", _tumbled("a, SUM(b)"), _tumbled("a + 1, SUM(b)", "a + 1"), "refuse", "none"),
     Upgrade("DD1", _first("proctime ASC"), _first("proctime ASC", "a, b, d"), "start", "full"),
@@ -217,11 +247,10 @@ UPGRADES = [
         "S5",
         JOIN.format("m.a, m.c, o.z", "m.a = o.x"),
         JOIN.format("m.a, m.c, o.z", "m.a = o.x"),
-        "refuse",
+        "migrate",
         "conditional",
-        tables={
-            "Other": "x INT, y BIGINT, z VARCHAR, ts2 TIMESTAMP(3), WATERMARK FOR ts2 AS ts2 - INTERVAL '1' SECOND, PRIMARY KEY (x) NOT ENFORCED"
-        },
+        tables={"Other": f"{TABLES['Other']}, PRIMARY KEY (x) NOT ENFORCED"},
+        collides=True,
     ),
     Upgrade(
         "S8",
@@ -256,14 +285,7 @@ UPGRADES = [
     ),
     Upgrade("X14", _first("ts ASC"), _first("ts ASC", "a, b, d"), "migrate", ""),
     Upgrade("X15", _first("ts DESC"), _first("ts DESC", "a, b"), "migrate", ""),
-    Upgrade(
-        "X16",
-        _grouped("SUM(d)", "a"),
-        _grouped("SUM(d)", "a"),
-        "refuse",
-        "",
-        tables={"MyTable": f"a BIGINT, b BIGINT, c VARCHAR, d INT, {TIMED}"},
-    ),
+    _rekeyed("X16", _grouped("SUM(d)", "a"), tables=WIDE),
     Upgrade(
         "X17",
         _grouped("SUM(d), MAX(c)", "b"),
@@ -328,5 +350,47 @@ UPGRADES = [
         "migrate",
         "",
         tables={"MyTable": f"a INT, b BIGINT, c VARCHAR, d BIGINT, {TIMED}"},
+    ),
+    # Keys become wider, or have another order.
+    _rekeyed("KW1", JOIN.format("m.a, m.c, o.z", "m.a = o.x"), tables=WIDER),
+    _rekeyed("KW2", JOIN.format("m.a, m.c, o.z", "m.a = o.x"), tables=WIDE),
+    _rekeyed("KW3", LEFT.format("m.a, m.c, o.z"), tables=WIDER),
+    _rekeyed("KW4", _tumbled("a, SUM(b)"), tables=WIDE),
+    _rekeyed("KW5", SESSIONS, tables=WIDE),
+    _rekeyed("KW6", _first("ts ASC"), tables=WIDE),
+    _rekeyed("KW7", _first("ts DESC"), tables=WIDE),
+    _rekeyed("KW8", _top(), tables=WIDE),
+    _rekeyed("KW9", _grouped("COUNT(DISTINCT c), SUM(d)", "a"), tables=WIDE),
+    _rekeyed("KW10", RETRACTED.format("SUM(m)"), tables=WIDE),
+    _rekeyed("KW11", _grouped("SUM(a)", "b, d"), _grouped("SUM(a)", "d, b")),
+    _rekeyed(
+        "KW12",
+        JOIN.format("m.a, m.c, o.z", "m.a = o.x AND m.c = o.z"),
+        JOIN.format("m.a, m.c, o.z", "m.c = o.z AND m.a = o.x"),
+    ),
+    _rekeyed("KW13", _grouped("SUM(d)", "a"), _grouped("SUM(d)", "CAST(a AS BIGINT)")),
+    # Rows of a side of a join get or lose a unique key.
+    _same("UK1", OF_THIRD.format("JOIN", "k"), UNIQUE),
+    _same("UK2", OF_THIRD.format("JOIN", "g"), UNIQUE),
+    _same("UK3", OF_THIRD.format("RIGHT JOIN", "g"), UNIQUE),
+    _same("UK4", OF_THIRD.format("RIGHT JOIN", "k"), UNIQUE),
+    _same("UK5", OF_THIRD.format("JOIN", "k"), {}, were=UNIQUE),
+    _same("UK6", OF_THIRD.format("JOIN", "g"), {}, were=UNIQUE),
+    _same("UK7", OF_THIRD.format("RIGHT JOIN", "g"), {}, were=UNIQUE),
+    _same("UK8", OF_THIRD.format("RIGHT JOIN", "k"), {}, were=UNIQUE),
+    _same("UK9", "SELECT m.a, m.c, t.k, t.w FROM Third t JOIN MyTable m ON m.a = t.k", UNIQUE, given="--repartition"),
+    Upgrade("UK10", ON_OTHER_KEY.format("x.a, x.s, x.m, o.z"), ON_OTHER_KEY.format("x.s, x.m, o.z"), "migrate", ""),
+    # A Top-N keeps fewer rows.
+    Upgrade("LN1", _top(n=5), _top(n=3), "migrate", "", given="--allow-stale"),
+    Upgrade("LN2", _top("a, b, c, n", n=5), _top("a, b, c, n", n=3), "migrate", "", given="--allow-stale"),
+    Upgrade("LN3", _top(n=5, source=GREATEST), _top(n=3, source=GREATEST), "migrate", "", given="--allow-stale"),
+    Upgrade("LN4", MOST.format(4), MOST.format(3), "migrate", "", given="--allow-stale"),
+    Upgrade("LN5", _top(), _top(n=1), "refuse", ""),
+    Upgrade(
+        "LN6",
+        _grouped("COUNT(*)", "b").replace("MyTable", f"({_top(n=5)})"),
+        _grouped("COUNT(*)", "b").replace("MyTable", f"({_top(n=3)})"),
+        "refuse",
+        "",
     ),
 ]

@@ -257,7 +257,7 @@ class _Asked:
             raise click.UsageError("the old plan is compared with another: give that with --plan, and no --old-plan")
         old = self.edits.apply(describe_plans(place))
         report = check(old, description, target=Target.FLINK, policy=self.policy, repartition=self.repartition)
-        words = f"--old-plan {shell_word(place)} {self.side}"
+        words = f"--old-plan {shell_word(place)} {options_given('migrate')}"
         steps = {
             Decision.START: "next: start the new query from a savepoint of the old one",
             Decision.MIGRATE: (

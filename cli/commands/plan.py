@@ -143,7 +143,10 @@ def _new_types(side: NewSide | None) -> NewTypes:
     if side.job:
         return NewTypes(job=side.job)
     if side.plan:
-        return NewTypes(plan=side.plan, old_plan=side.old_plan, allows_partial=side.allows_partial)
+        return NewTypes(
+            plan=side.plan, old_plan=side.old_plan,
+            allows_partial=side.allows_partial, allows_stale=side.allows_stale,
+        )  # fmt: skip
     return NewTypes(probe=StoredPlace.of(open_savepoint(side.like), side.like))
 
 

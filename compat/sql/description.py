@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ...serializers.compatibility import Finding, Flag, Verdict
 from ...serializers.containers.lists import ListSerializer, MapSerializer
 from ...serializers.containers.ttl import TtlSerializer
 from ...serializers.containers.tuples import TupleSerializer
@@ -15,7 +16,9 @@ from ...serializers.errors import UnsupportedFormat
 from ...serializers.flink.namespaces import SqlTimeWindowSerializer, VoidNamespaceSerializer
 from ...serializers.primitives.numeric import BooleanSerializer, IntSerializer, LongSerializer
 from ...serializers.sql.logical_types import OPAQUE, LogicalField, LogicalType
+from ...serializers.sql.row_changes import resolve_columns
 from ...serializers.sql.serializers import RowDataSerializer, RowDataSerializerSnapshot, RowField
+from ...serializers.ways_out import by_migration
 from ..description import (
     Computation,
     JobDescription,
@@ -23,13 +26,15 @@ from ..description import (
     SerializerDescription,
     StateDescription,
     StateKind,
+    StateTransform,
     operator_id_of_uid,
 )
+from .layouts import RowsAnew, is_trimmed, keeps_otherwise, why_not
 from .pairing import pair_columns
 from .query import Namespace, Removal, SqlOperator, SqlQuery, SqlState, SqlUpgrade, ValueForm
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from ...serializers.serializer import TypeSerializer
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
@@ -45,16 +50,19 @@ _NAMESPACES: dict[Namespace, TypeSerializer[Any]] = {
 }  # fmt: skip
 
 
-def describe_query(new: SqlQuery, old: SqlQuery | None = None, *, allows_partial: bool = False) -> JobDescription:
+def describe_query(
+    new: SqlQuery, old: SqlQuery | None = None, *, allows_partial: bool = False, allows_stale: bool = False
+) -> JobDescription:
     """Return the description of a query; operators whose layout is not known have no states in it.
 
     Args:
         new: The query.
         old: The one that wrote the state which it is to take over, where that is known.
         allows_partial: Whether aggregates may begin now where others go on.
+        allows_stale: Whether rows that were sent may stay where the new query would not have sent them.
     """
     operators = tuple(describe_operator(one) for one in new.operators)
-    return JobDescription(new.origin, operators, upgrade=SqlUpgrade(new, old, allows_partial))
+    return JobDescription(new.origin, operators, upgrade=SqlUpgrade(new, old, allows_partial, allows_stale))
 
 
 def describe_operator(
@@ -71,7 +79,9 @@ def describe_operator(
     if of.keys:
         old_keys = None if was is None else was.keys
         snapshot = None if stored is None or stored.key is None else stored.key.snapshot
-        key = SerializerDescription.of(_row(of.keys, old_keys, Removal.BY_KEY, is_key=True, stored=snapshot))
+        row = _row(of.keys, old_keys, Removal.BY_KEY, is_key=True, stored=snapshot)
+        kept = tuple(attrs.evolve(one, keeps_null=True) for one in row.columns)
+        key = SerializerDescription.of(attrs.evolve(row, columns=kept))
     old = {} if was is None else {one.name: one for one in was.states}
     there = {} if stored is None else {one.name: one for one in stored.states}
     states = tuple(
@@ -98,9 +108,10 @@ def describe_state(
     of: SqlState, was: SqlState | None = None, stored: StateDescription | None = None
 ) -> StateDescription:
     """Return the description of a state, which takes over the values of an old one if there is one."""
+    snapshot = None if stored is None else stored.value.snapshot
+    transform = None if was is None or snapshot is None else _relaid(was, of, snapshot)
     old_columns, old_keys = (None, None) if was is None else (was.columns, was.user_key)
     item: TypeSerializer[Any]
-    snapshot = None if stored is None else stored.value.snapshot
     if of.form in _ITEMS:
         item = _ITEMS[of.form]
     else:
@@ -119,7 +130,59 @@ def describe_state(
     namespace = SerializerDescription.of(_NAMESPACES[of.namespace])
     lived = timedelta(milliseconds=was.ttl_ms) if was is not None and was.ttl_ms and not of.ttl_ms else None
     described = SerializerDescription.of(item)
-    return StateDescription(of.name, of.kind, described, namespace=namespace, former_time_to_live=lived)
+    return StateDescription(
+        of.name, of.kind, described, namespace=namespace, former_time_to_live=lived, transform=transform
+    )
+
+
+def _relaid(was: SqlState, of: SqlState, stored: TypeSerializerConfigSnapshot[Any]) -> StateTransform | None:
+    """Return what writes stored rows as a new state keeps them; None if entries stay entries.
+
+    Args:
+        was: The old state.
+        of: The new one.
+        stored: The types of the old one.
+    """
+    if not (is_trimmed(was, of) or keeps_otherwise(was, of)):
+        return None
+    rows = _row_within(stored)
+    assert rows is not None  # noqa: S101 - such states hold rows
+    found = resolve_columns(_row(of.columns, was.columns, of.removal, is_key=False, stored=stored), rows)
+    findings, keys = list(found.findings), None
+    if of.form is not ValueForm.COUNT and of.user_key:
+        from_key = is_trimmed(was, of)
+        before = stored.children()[0] if from_key else rows
+        assert isinstance(before, RowDataSerializerSnapshot)  # noqa: S101 - the keys of such maps are rows
+        columns = was.user_key if from_key else was.columns
+        keyed = resolve_columns(_row(of.user_key, columns, of.removal, is_key=True, stored=before), before)
+        keys = keyed.conversion
+        findings += [one.below("<key>") for one in keyed.findings if one.verdict is Verdict.INCOMPATIBLE]
+    made = RowsAnew(was, of, found.conversion, keys)
+    return StateTransform(was.kind, made.title, made, (*_about(was, of), *findings))
+
+
+def _about(was: SqlState, of: SqlState) -> Iterator[Finding]:
+    """Yield what is to be said of rows that are kept otherwise (SQL-19, SQL-20)."""
+    rule, words = ("SQL-19", _kept(was, of)) if is_trimmed(was, of) else ("SQL-20", (was.layout, of.layout))
+    if why := why_not(was, of):
+        ways: tuple[str, ...] = ("keep this part of the query as it was", "start the query without its state")
+        yield Finding("$", rule, Verdict.INCOMPATIBLE, *words, why, ways)
+    elif rule == "SQL-19":
+        reason = "stored rows beyond are left out; those that were sent stay in the table, and are never taken back"
+        ways_out = by_migration("the rows beyond are left out"), "keep the number of rows"
+        yield Finding("$", rule, Verdict.REQUIRES_MIGRATION, *words, reason, ways_out, (Flag.STALE,))
+    else:
+        gains = of.form is not ValueForm.COUNT
+        reason = "the unique key of the rows decides how Flink keeps them" + (
+            "; two stored rows with one key abort the migration" if gains else ""
+        )
+        flags = (Flag.COLLISION_CHECK,) if gains else ()
+        ways_out = by_migration("the rows are kept in the other way"), "keep the unique key as it was"
+        yield Finding("$", rule, Verdict.REQUIRES_MIGRATION, *words, reason, ways_out, flags)
+
+
+def _kept(was: SqlState, of: SqlState) -> tuple[str, str]:
+    return f"{was.most:,} rows of each key", f"{of.most:,} rows of each key"
 
 
 def _row_within(snapshot: TypeSerializerConfigSnapshot[Any]) -> RowDataSerializerSnapshot | None:

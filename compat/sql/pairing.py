@@ -70,10 +70,10 @@ def pair_operators(old: SqlQuery, new: SqlQuery, said: Mapping[int, int]) -> lis
         open_new[:] = [one for one in open_new if one.node not in pairs]
 
     pair(lambda one: one.identity)
-    pair(lambda one: (one.kind, one.key_texts, one.rows, one.work))
-    pair(lambda one: (one.kind, one.key_texts, one.rows))
-    pair(lambda one: (one.kind, one.key_texts, one.work))
-    pair(lambda one: (one.kind, one.key_texts))
+    pair(lambda one: (one.kind, one.key_set, one.rows, one.work))
+    pair(lambda one: (one.kind, one.key_set, one.rows))
+    pair(lambda one: (one.kind, one.key_set, one.work))
+    pair(lambda one: (one.kind, one.key_set))
     by_kind = [_grouped(side, lambda one: one.kind) for side in (left, open_new)]
     for kind, ours in by_kind[1].items():
         theirs = by_kind[0].get(kind, [])
@@ -81,7 +81,7 @@ def pair_operators(old: SqlQuery, new: SqlQuery, said: Mapping[int, int]) -> lis
             pairs[ours[0].node] = Match(ours[0], theirs[0])
             left.remove(theirs[0])
     for one in new.operators:
-        alike = tuple(other for other in left if other.kind == one.kind and other.key_texts == one.key_texts)
+        alike = tuple(other for other in left if other.kind == one.kind and other.key_set == one.key_set)
         pairs.setdefault(one.node, Match(one, may_be=alike))
     return [pairs[one.node] for one in new.operators]
 

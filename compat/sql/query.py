@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ...serializers.compatibility import Flag
 from ..description import StateKind
 
 if TYPE_CHECKING:
@@ -79,6 +80,9 @@ class SqlState:
         computed: What a view is computed from, in words.
         removal: How stored rows are found again.
         namespace: What values belong to, beside a key.
+        is_side: Whether it is a side of a join: its layout follows from the unique keys of its rows.
+        most: How many rows a Top-N keeps for a key; 0: all.
+        order: By which columns it orders them: the number of each, whether it ascends, and whether nulls are last.
     """
 
     name: str
@@ -91,11 +95,23 @@ class SqlState:
     computed: str = ""
     removal: Removal = Removal.BY_ROW
     namespace: Namespace = Namespace.VOID
+    is_side: bool = False
+    most: int = 0
+    order: tuple[tuple[int, bool, bool], ...] = ()
 
     @property
     def shape(self) -> tuple[object, ...]:
         """What cannot change: its kind, the form of its values, and whether it has keys and numbers."""
         return self.kind, self.form, bool(self.user_key), self.has_number, self.namespace
+
+    @property
+    def layout(self) -> str:
+        """How a side of a join keeps its rows, in words."""
+        if self.form is ValueForm.COUNT:
+            return "rows without a unique key"
+        if self.kind is StateKind.MAP:
+            return f"rows by {', '.join(one.computed for one in self.user_key)}"
+        return "one row of each key"
 
 
 @attrs.frozen(kw_only=True)
@@ -135,10 +151,15 @@ class SqlOperator:
         return tuple(one.computed for one in self.keys)
 
     @property
+    def key_set(self) -> tuple[str, ...]:
+        """What its keys are computed from, in whatever order they stand."""
+        return tuple(sorted(self.key_texts))
+
+    @property
     def identity(self) -> tuple[object, ...]:
         """All that is known of what it computes."""
         states = tuple(
-            (one.name, one.shape, tuple(c.computed for c in one.columns), one.computed) for one in self.states
+            (one.name, one.shape, one.most, tuple(c.computed for c in one.columns), one.computed) for one in self.states
         )
         return self.kind, self.key_texts, self.rows, self.work, states
 
@@ -172,8 +193,15 @@ class SqlUpgrade:
         new: What its plan says.
         old: What the plan says with which the state was written; None: that is not known.
         allows_partial: Whether aggregates may begin now where others go on.
+        allows_stale: Whether rows that were sent may stay where the new query would not have sent them.
     """
 
     new: SqlQuery
     old: SqlQuery | None = None
     allows_partial: bool = False
+    allows_stale: bool = False
+
+    def asks(self) -> frozenset[Flag]:
+        """Return what is refused until the caller allows it."""
+        allowed = {Flag.PARTIAL: self.allows_partial, Flag.STALE: self.allows_stale}
+        return frozenset(flag for flag, is_allowed in allowed.items() if not is_allowed)

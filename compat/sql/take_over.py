@@ -105,7 +105,7 @@ class _TakeOver:
         one, was = match.becomes, match.was
         kept = [by_id[place] for place in _stored_ids(was, by_id)] if was is not None else []
         is_known = was is None or bool(one.states and not one.unknown)
-        stored = next((other for other in kept if other.key is not None), None) if is_known else None
+        stored = _with_state(kept) if is_known else None
         carried = [
             attrs.evolve(other, operator_id=moved[other.operator_id][0], uid=moved[other.operator_id][1],
                          computation=computation_of(one))
@@ -124,7 +124,7 @@ class _TakeOver:
         if was is None:
             yield from self._begun(match)
             return
-        if was.key_texts != one.key_texts:
+        if was.key_set != one.key_set:
             yield _other("SQL-12", was.key_texts, one.key_texts, "the operator has other keys: its state is of others")
         if was.rows != one.rows:
             gone, added = _difference(was.rows, one.rows)
@@ -133,6 +133,9 @@ class _TakeOver:
             yield _other(
                 "SQL-11", (was.work,), (one.work,), "the operator does other work than that which left the state"
             )
+        if any(old is not None and new.most > old.most for old, new in pair_states(was, one)):
+            kept = [f"{max(state.most for state in side.states):,} rows of each key" for side in (was, one)]
+            yield _other("SQL-11", kept[:1], kept[1:], "the rows that are to be kept now were left out before")
         views = [(old, new) for old, new in pair_states(was, one) if new.form is ValueForm.VIEW and old is not None]
         if any(bool(old.ttl_ms) is not bool(new.ttl_ms) for old, new in views):
             reason = "what aggregates keep beside their row cannot get or lose a time to live in this release"
@@ -161,7 +164,7 @@ class _TakeOver:
         was = match.was
         if was is None or self.stored.upgrade is not None or was.unknown or not was.states:
             return
-        stored = next((by_id[place] for place in _stored_ids(was, by_id) if by_id[place].key is not None), None)
+        stored = _with_state(by_id[place] for place in _stored_ids(was, by_id))
         if stored is None:
             reason = (
                 f"the savepoint has no operator {was.uids[0]}: it is of another plan, or its query was not started by"
@@ -179,6 +182,11 @@ class _TakeOver:
                     f"the state {state.name} of {was.title} is another one in the savepoint than in {self.old.origin}"
                 )
                 yield Finding("$", "SQL-14", _REFUSED, state.describe(), shown, reason, (_OF_SAVEPOINT,))
+
+
+def _with_state(kept: Iterable[OperatorDescription]) -> OperatorDescription | None:
+    """Return the one of the transformations of a node that has keyed state; a plan shows no key that has no columns."""
+    return next((one for one in kept if any(state.kind.is_keyed for state in one.states)), None)
 
 
 def _is_alike(stored: StateDescription, told: StateDescription, columns: Sequence[Column]) -> bool:

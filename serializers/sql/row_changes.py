@@ -48,6 +48,8 @@ class RowColumn:
         why: Why a new column may begin so, or why it may not; "" of one that takes a value.
         is_refused: Whether it may not begin.
         is_partial: Whether it begins now, where the others go on: it is of what comes after the upgrade alone.
+        keeps_null: Whether a null stays one in a type that is NOT NULL: Flink does not look at it in keys of operators,
+            which have the types of one of several inputs.
     """
 
     name: str
@@ -57,6 +59,7 @@ class RowColumn:
     why: str = ""
     is_refused: bool = False
     is_partial: bool = False
+    keeps_null: bool = False
 
 
 @attrs.frozen
@@ -184,7 +187,7 @@ def resolve_columns(new: RowDataSerializer, old: RowDataSerializerSnapshot) -> C
                 one.takes,
                 one.begins,
                 None if change is None else change.convert,
-                change is not None and change.needs_values,
+                change is not None and change.needs_values and not one.keeps_null,
             )
             for one, change in zip(columns, changes, strict=True)
         ),
@@ -243,7 +246,7 @@ def _taken(column: RowColumn, old: LogicalType, new: LogicalType) -> Iterator[Fi
         reason = "rows are found by their bytes, and a null has two forms in the new type: which one is not known"
         yield Finding(path, "SQL-6", Verdict.INCOMPATIBLE, *words, reason, (KEEP_OLD_TYPE,))
         return
-    flags = (Flag.MAY_FAIL_PER_VALUE,) if change.needs_values else ()
+    flags = (Flag.MAY_FAIL_PER_VALUE,) if change.needs_values and not column.keeps_null else ()
     reason = "Flink refuses rows of other types; each value is written in the new one"
     ways = by_migration("the values are written anew"), KEEP_OLD_TYPE
     yield Finding(path, "SQL-5", Verdict.REQUIRES_MIGRATION, *words, reason, ways, flags)

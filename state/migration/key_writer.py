@@ -110,15 +110,17 @@ class EntryKeys:
     @classmethod
     def of(
         cls,
-        was: StateMetaInfo,
-        becomes: StateMetaInfo,
+        info: StateMetaInfo,
         old_key: TypeSerializer[Any],
         keys: KeyWriter,
         max_parallelism: int,
     ) -> EntryKeys:
-        """Return an instance with the formats from the stored and the new metadata of a state."""
-        new = entry_key_format(becomes, keys.serializer, keys.max_parallelism)
-        return cls(entry_key_format(was, old_key, max_parallelism), new, keys)
+        """Return an instance with the formats from the metadata of a state, with its old keys and its new ones.
+
+        Entries of a state that becomes another kind have that kind already: values are converted before keys.
+        """
+        new = entry_key_format(info, keys.serializer, keys.max_parallelism)
+        return cls(entry_key_format(info, old_key, max_parallelism), new, keys)
 
     def moved(self, entry_key: bytes, key_group: int) -> tuple[int, SentEntry]:
         """Return the new key group of an entry, and the entry with its new key (without its value).

@@ -147,7 +147,7 @@ def rekey_sample(plan: OperatorPlan, state: str, handle: KeyedHandle, max_parall
             info = reader.header.states[block.state_id]
             keys = KeyWriter.of(plan.rekeying, plan.max_parallelism or max_parallelism)
             old = reader.header.key_snapshot.restore_serializer()
-            entries = EntryKeys.of(info, info, old, keys, max_parallelism)
+            entries = EntryKeys.of(info, old, keys, max_parallelism)
             for key, _ in block.items():  # noqa: PERF102 - a block is not a dict
                 entries.moved(key, block.key_group)
                 return True
@@ -168,7 +168,7 @@ class _Reading:
         self._keys = KeyWriter.of(task.plan.rekeying, task.max_parallelism)
         old = reader.header.key_snapshot.restore_serializer()
         self._entries = {
-            new_id: EntryKeys.of(info, task.header.states[new_id], old, self._keys, task.stored_max_parallelism)
+            new_id: EntryKeys.of(task.header.states[new_id], old, self._keys, task.stored_max_parallelism)
             for info in reader.header.states
             if (new_id := new_state_id(task.plan, info, task.header)) is not None
         }

@@ -76,6 +76,9 @@ class StoredPlace:
         return cls(place or savepoint.place, savepoint.metadata_sha256)
 
 
+_ALLOWED = ("allows_partial", "allows_stale")
+
+
 @attrs.frozen
 class NewTypes:
     """The origin of the new types.
@@ -88,6 +91,7 @@ class NewTypes:
         plan: The compiled plan of the new query of Flink SQL, or "".
         old_plan: That of the old one, or "".
         allows_partial: Whether aggregates of it may begin now.
+        allows_stale: Whether rows that were sent may stay.
     """
 
     job: str = ""
@@ -97,6 +101,7 @@ class NewTypes:
     plan: str = ""
     old_plan: str = ""
     allows_partial: bool = False
+    allows_stale: bool = False
 
     @classmethod
     def read(cls, facts: Fields) -> NewTypes:
@@ -104,13 +109,13 @@ class NewTypes:
         kind, place = facts.text("from"), facts.text("place", optional=True)
         digest = facts.text("metadata_sha256", optional=True)
         old_plan = facts.text("old_plan", optional=True) if "old_plan" in facts else ""
-        partial = "allows_partial" in facts and facts.flag("allows_partial")
+        partial, stale = (name in facts and facts.flag(name) for name in _ALLOWED)
         facts.require_empty()
         kinds = (JOB, PROBE, QUERY, PLAN, SAME)
         if kind not in kinds:
             raise CorruptFile(f"new types come from one of {', '.join(map(repr, kinds))}, not from {kind[:80]!r}")
         if kind == PLAN:
-            return cls(plan=place, old_plan=old_plan, allows_partial=partial)
+            return cls(plan=place, old_plan=old_plan, allows_partial=partial, allows_stale=stale)
         probe = StoredPlace(place, digest) if kind == PROBE else None
         return cls(place if kind == JOB else "", probe, kind == SAME, place if kind == QUERY else "")
 
@@ -118,7 +123,7 @@ class NewTypes:
         """Return the origin as plain data."""
         if self.plan:
             given = {"from": PLAN, "place": self.plan, "metadata_sha256": None, "old_plan": self.old_plan or None}
-            return given | ({"allows_partial": True} if self.allows_partial else {})
+            return given | {name: True for name in _ALLOWED if getattr(self, name)}
         kind = SAME if self.stay else PROBE if self.probe else QUERY if self.query else JOB
         place, digest = self.query or self.job, ""
         if self.probe is not None:

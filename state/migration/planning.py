@@ -254,7 +254,8 @@ def new_side_of(
     if new_types.stay:
         return None
     if new_types.plan:
-        return describe_plans(new_types.plan, new_types.old_plan, allows_partial=new_types.allows_partial)
+        allowed = {"allows_partial": new_types.allows_partial, "allows_stale": new_types.allows_stale}
+        return describe_plans(new_types.plan, new_types.old_plan, **allowed)
     if new_types.probe is not None:
         probe = Savepoint.open(like or new_types.probe.place, allow_roots=allow_roots)
         if probe.metadata_sha256 != new_types.probe.metadata_sha256:

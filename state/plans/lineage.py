@@ -22,6 +22,7 @@ import attrs
 from ...compat.sql.query import Column
 from ...serializers.errors import CorruptFile, StateShiftError, UnsupportedFormat
 from ...serializers.sql.logical_types import OPAQUE, LogicalType
+from ...serializers.sql.row_changes import TypeChange, change_of
 from .column_types import type_of
 
 if TYPE_CHECKING:
@@ -296,9 +297,24 @@ def _is_same_time(old: Any, new: Any) -> bool:
     )
 
 
+def _without_widening(node: Any, columns: Sequence[Column]) -> Any:
+    """Return the operand of a cast that keeps every value, such as INT to BIGINT of a key; else the same expression.
+
+    Only of a whole column: within an expression, a function may make another value of another type.
+    """
+    if node["kind"] != "CALL" or function_name(node) != "CAST" or node["operands"][0]["kind"] != "INPUT_REF":
+        return node
+    (operand,) = node["operands"]
+    try:
+        change = change_of(columns[operand["inputIndex"]].type, type_of(node["type"], ""))
+    except StateShiftError:  # then it is a cast like any other
+        return node
+    return operand if change == TypeChange() else node
+
+
 def _calc(node: PlanNode, names: _Names, inputs: list[Rows]) -> Rows:
     columns = inputs[0].columns
-    computed = [expression_text(one, columns) for one in node.data["projection"]]
+    computed = [expression_text(_without_widening(one, columns), columns) for one in node.data["projection"]]
     conditions = inputs[0].conditions
     if node.data.get("condition") is not None:
         conditions = _with(conditions, f"where {expression_text(node.data['condition'], columns)}")
@@ -360,7 +376,7 @@ def aggregate_text(call: Any, columns: Sequence[Column], *, retracts: bool = Fal
 def _aggregate(node: PlanNode, names: _Names, inputs: list[Rows]) -> Rows:
     columns = inputs[0].columns if inputs[0].aggregated is None else inputs[0].aggregated
     keys = [inputs[0].columns[index].computed for index in node.data["grouping"]]
-    told = f"grouped by {', '.join(keys) or 'nothing'}"
+    told = f"grouped by {_told_keys(inputs[0].columns, node.data['grouping'])}"
     window = window_text(node, inputs[0].columns)
     computed = [*keys, *(aggregate_text(call, columns) for call in node.data["aggCalls"])]
     computed += [f"{one['property']['kind']} of {window}" for one in node.data.get("namedWindowProperties") or ()]
@@ -426,20 +442,22 @@ def _as_they_come(_: PlanNode, inputs: list[Rows]) -> tuple[tuple[str, ...], boo
     return inputs[0].conditions, inputs[0].is_insert_only
 
 
-def _keys_of(node: PlanNode, name: str, inputs: list[Rows]) -> str:
-    return ", ".join(inputs[0].columns[index].computed for index in node.data[name]) or "nothing"
+def _told_keys(columns: Sequence[Column], chosen: Sequence[int]) -> str:
+    """Return keys in words; their order changes nothing."""
+    return ", ".join(sorted(columns[index].computed for index in chosen)) or "nothing"
 
 
 def _deduplicated(node: PlanNode, inputs: list[Rows]) -> tuple[tuple[str, ...], bool]:
     keeps_last = bool(node.data["keepLastRow"])
     by = "event time" if node.data["isRowtime"] else "processing time"
-    told = f"the {'last' if keeps_last else 'first'} by {by} of each {_keys_of(node, 'uniqueKeys', inputs)}"
+    keys = _told_keys(inputs[0].columns, node.data["uniqueKeys"])
+    told = f"the {'last' if keeps_last else 'first'} by {by} of each {keys}"
     first_stays = not keeps_last and (not node.data["isRowtime"] or bool(node.data.get("outputInsertOnly")))
     return _with(inputs[0].conditions, told), first_stays and inputs[0].is_insert_only
 
 
 def _normalized(node: PlanNode, inputs: list[Rows]) -> tuple[tuple[str, ...], bool]:
-    told = [f"the present one of each {_keys_of(node, 'uniqueKeys', inputs)}"]
+    told = [f"the present one of each {_told_keys(inputs[0].columns, node.data['uniqueKeys'])}"]
     if node.data.get("filterCondition") is not None:
         told.append(f"where {expression_text(node.data['filterCondition'], inputs[0].columns)}")
     return _with(inputs[0].conditions, *told), False
@@ -459,16 +477,17 @@ def _rank(node: PlanNode, names: _Names, inputs: list[Rows]) -> Rows:
     return Rows(_named(names, computed), _with(inputs[0].conditions, told), is_insert_only=False)
 
 
-def rank_text(node: PlanNode, columns: Sequence[Column]) -> str:
-    """Return which rows a rank keeps, in words."""
+def rank_text(node: PlanNode, columns: Sequence[Column], *, says_number: bool = True) -> str:
+    """Return which rows a rank keeps, in words; of a Top-N also without their number."""
     work = node.data
-    keys = ", ".join(columns[index].computed for index in work["partition"]["fields"]) or "nothing"
+    ranges = f" {_as_json(work['rankRange'])}" if says_number else ""
+    keys = _told_keys(columns, work["partition"]["fields"])
     order = ", ".join(
         f"{columns[one['index']].computed} {'ASC' if one['isAscending'] else 'DESC'}"
         f"{' NULLS LAST' if one['nullIsLast'] else ''}"
         for one in work["orderBy"]["fields"]
     )
-    return short(f"{work['rankType']} {_as_json(work['rankRange'])} of each {keys} by {order}")
+    return short(f"{work['rankType']}{ranges} of each {keys} by {order}")
 
 
 _COMPUTED: dict[str, Callable[[PlanNode, _Names, list[Rows]], Rows]] = {

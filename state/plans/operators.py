@@ -8,7 +8,7 @@ computes the same as before.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -55,6 +55,8 @@ _SEVERAL_UIDS = {
 _OUTER_SIDES = {"LEFT": (True, False), "RIGHT": (False, True), "FULL": (True, True), "SEMI": (True, False),
                 "ANTI": (True, False)}  # fmt: skip
 _SIDES = ("left", "right")
+_OF_NULLS = {True: "", False: " or both null", None: " (of nulls nothing is said)"}
+"""Whether rows with null in a key of a join are left out, in words."""
 
 
 def describe_plan(plan: CompiledPlan) -> SqlQuery:
@@ -145,6 +147,7 @@ def _join(of: _Node, blank: SqlOperator) -> SqlOperator:
         state = SqlState(
             name=f"{side}-records", columns=rows.columns, has_number=_OUTER_SIDES.get(kind, (False, False))[number],
             ttl_ms=of.ttl_ms(number), removal=of.removal(Removal.BY_KEY if unique else Removal.BY_ROW, number),
+            is_side=True,
         )  # fmt: skip
         if not within:
             user_key = rows.columns
@@ -155,12 +158,14 @@ def _join(of: _Node, blank: SqlOperator) -> SqlOperator:
         states.append(state)
     keys = tuple(both[0].columns[index] for index in spec["leftKeys"])
     further = spec.get("nonEquiCondition")
-    work = f"{kind.lower()} join on {', '.join(one.computed for one in keys)} = " + ", ".join(
-        both[1].columns[index].computed for index in spec["rightKeys"]
+    others = [both[1].columns[index].computed for index in spec["rightKeys"]]
+    filtered = spec.get("filterNulls") or [None] * len(keys)
+    equal = sorted(
+        f"{one.computed} = {other}{_OF_NULLS[drops]}" for one, other, drops in zip(keys, others, filtered, strict=True)
     )
-    nulls = "".join("y" if one else "n" for one in spec.get("filterNulls") or ())
-    told = "" if further is None else f" and {expression_text(further, [*both[0].columns, *both[1].columns])}"
-    return attrs.evolve(blank, keys=keys, states=tuple(states), work=f"{work}{told} {nulls}".strip())
+    told = [] if further is None else [expression_text(further, [*both[0].columns, *both[1].columns])]
+    work = f"{kind.lower()} join on {' and '.join([*equal, *told])}"
+    return attrs.evolve(blank, keys=keys, states=tuple(states), work=work.strip())
 
 
 def _deduplicate(of: _Node, blank: SqlOperator) -> SqlOperator:
@@ -191,7 +196,9 @@ def _normalize(of: _Node, blank: SqlOperator) -> SqlOperator:
 def _rank(of: _Node, blank: SqlOperator) -> SqlOperator:
     data, columns = of.node.data, of.inputs[0].columns
     keys = tuple(columns[index] for index in data["partition"]["fields"])
-    told = attrs.evolve(blank, keys=keys, work=f"{rank_text(of.node, columns)}, {_words(data.get('rankStrategy'))}")
+    most = _most(data["rankRange"])
+    ranked = rank_text(of.node, columns, says_number=not most)
+    told = attrs.evolve(blank, keys=keys, work=f"{ranked}, {_words(data.get('rankStrategy'))}")
     sort = tuple(columns[one["index"]] for one in data["orderBy"]["fields"])
     strategy, ranges = data.get("rankStrategy") or {}, data["rankRange"]
     is_first = ranges.get("type") == "Constant" and ranges.get("end") == 1
@@ -209,7 +216,14 @@ def _rank(of: _Node, blank: SqlOperator) -> SqlOperator:
         state = attrs.evolve(
             state, name="data-state-with-update", kind=StateKind.MAP, user_key=keys_of_rows, has_number=True
         )
-    return attrs.evolve(told, states=(state,))
+    order = tuple((one["index"], one["isAscending"], one["nullIsLast"]) for one in data["orderBy"]["fields"])
+    return attrs.evolve(told, states=(attrs.evolve(state, most=most, order=order),))
+
+
+def _most(ranges: dict[str, Any]) -> int:
+    """Return how many rows a Top-N keeps; 0: that is not what tells it from another one, such as from a Top-1."""
+    is_plain = ranges.get("type") == "Constant" and ranges.get("start") == 1
+    return int(ranges["end"]) if is_plain and ranges["end"] > 1 else 0
 
 
 def _aggregate(of: _Node, blank: SqlOperator) -> SqlOperator:
@@ -280,20 +294,24 @@ _LAYOUTS: dict[str, Callable[[_Node, SqlOperator], SqlOperator]] = {
 }  # fmt: skip
 
 
-def describe_plans(new: str, old: str = "", *, allows_partial: bool = False) -> JobDescription:
+def describe_plans(
+    new: str, old: str = "", *, allows_partial: bool = False, allows_stale: bool = False
+) -> JobDescription:
     """Return the description of a new query of Flink SQL for `check` and `migrate`, from compiled plans.
 
     Args:
         new: The file that COMPILE PLAN has written for the new query; of any file system.
         old: That of the query which wrote the state. Without it, equal types are all that is known.
         allows_partial: Whether aggregates may begin now, where others go on (rule SQL-15).
+        allows_stale: Whether rows that were sent may stay where the new query would not have sent them (rule SQL-19).
 
     Raises:
         CorruptFile: A file is no compiled plan.
         UnsupportedFormat: A column has a type that holds objects of Java.
         StorageFailed: A file cannot be read.
     """
-    return describe_query(read_query(new), read_query(old) if old else None, allows_partial=allows_partial)
+    was = read_query(old) if old else None
+    return describe_query(read_query(new), was, allows_partial=allows_partial, allows_stale=allows_stale)
 
 
 def read_query(place: str) -> SqlQuery:

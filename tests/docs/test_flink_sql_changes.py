@@ -21,8 +21,12 @@ def rows():
     yield "| row | the query | becomes | stateshift |"
     yield "| --- | --- | --- | --- |"
     for one in UPGRADES:
-        tables = "".join(f"<br>with {cell(f'{name} ({of})')}" for name, of in one.tables.items())
-        yield f"| {one.row} | {cell(one.old)} | {cell(one.new)}{tables} | {SAID[one.decision]} |"
+        old, new = (
+            "".join(f"<br>with {cell(f'{name} ({of})')}" for name, of in tables.items())
+            for tables in (one.were, one.tables)
+        )
+        said = f"refuse; migrate with `{one.given}`" if one.given else SAID[one.decision]
+        yield f"| {one.row} | {cell(one.old)}{old} | {cell(one.new)}{new} | {said} |"
 
 
 def test_the_page_shows_all_upgrades(root):

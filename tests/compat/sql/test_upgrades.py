@@ -8,8 +8,10 @@ import pytest
 from sql_upgrades import UPGRADES
 
 from stateshift import Decision, check
+from stateshift.compat.repartition import Repartition
 from stateshift.compat.sql.description import describe_query
 from stateshift.serializers.compatibility import Flag
+from stateshift.serializers.ways_out import Option
 
 LEAST = {
     "full": ("start", "migrate"),
@@ -30,14 +32,19 @@ BETTER = {
     "J3": "the input only inserts rows: a new column begins with null",
     "J3b": "a column that is dropped changes no other",
     "S9c": "an INT is the same number as a BIGINT",
+    "TV12": "the same keys in another order: all state of the operator is rewritten, if that is asked for",
+    "S5": "stored rows are kept by the new key, and two with one key abort the migration",
     "OV6": "all columns of the table come in before and after: the rows that are stored are the same",
 }
 """Rows where a migration keeps what the vendor gives up; each is run by real Flink, in test_sql_upgrades.py."""
 
 
-def report_of(plans, row, **options):
+def report_of(plans, row, given="", **options):
     old, new = plans(row, "old"), plans(row, "new")
-    return check(describe_query(old), describe_query(new, old, **options))
+    if given == "--allow-stale":
+        options["allows_stale"] = True
+    repartition = Repartition() if given == "--repartition" else None
+    return check(describe_query(old), describe_query(new, old, **options), repartition=repartition)
 
 
 def rules_of(report):
@@ -46,11 +53,20 @@ def rules_of(report):
 
 @pytest.mark.parametrize("upgrade", UPGRADES, ids=lambda one: one.row)
 def test_a_check_says_what_becomes_of_the_state(plans, upgrade):
-    report = report_of(plans, upgrade.row)
+    report = report_of(plans, upgrade.row, upgrade.given)
 
     assert upgrade.decision == ("partial" if report.is_partial else report.decision)
     if upgrade.published and upgrade.row not in STRICTER | BETTER.keys():
         assert upgrade.decision in LEAST[upgrade.published]
+
+
+@pytest.mark.parametrize("upgrade", [one for one in UPGRADES if one.given], ids=lambda one: one.row)
+def test_what_has_to_be_asked_for_is_refused_and_says_how(plans, upgrade):
+    refused = report_of(plans, upgrade.row)
+    ways = [way for one in refused.all_findings() for way in one.ways_out]
+
+    assert Decision.REFUSE == refused.decision
+    assert Option(upgrade.given) in {told.option for way in ways for told in way.told}
 
 
 @pytest.mark.parametrize("upgrade", [one for one in UPGRADES if one.decision == "partial"], ids=lambda one: one.row)
@@ -80,6 +96,10 @@ def test_what_begins_now_is_named_and_can_be_allowed(plans, upgrade):
         ("GA7", "SQL-12", "$"),
         ("OV4", "SQL-13", "$"),
         ("TV1", "SQL-15", "$.MAX(MyTable.c)"),
+        ("LN1", "SQL-19", "$"),
+        ("UK1", "SQL-20", "$"),
+        ("TN6", "SQL-11", "$"),
+        ("LN6", "SQL-10", "$"),
     ],
 )
 def test_each_difference_has_its_rule_and_place(plans, row, rule, path):

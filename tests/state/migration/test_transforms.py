@@ -359,6 +359,17 @@ def test_keys_and_kinds_change_in_one_run_role_4(tmp_path, key_groups):
     assert verify(found).ok
 
 
+def test_values_become_entries_of_a_map_where_keys_change_role_4(tmp_path):
+    source = written(tmp_path / "old", job_of(value()), {key: 10 * key for key in range(40)}, parallelism=2)
+    state = mapped(transform=StateTransform.from_value(lambda number: {"a": number, "b": -number}))
+    job = Job([Operator("op", key=str, key_converter=str, states=[state])])
+
+    found = carried_out(source, tmp_path / "new", job, MigrationOptions(repartition=Repartition(), parallelism=3))
+
+    assert {str(key): {"a": 10 * key, "b": -10 * key} for key in range(40)} == values_of(found)
+    assert verify(found).ok
+
+
 def test_lists_of_keys_that_become_one_are_merged_after_the_transform_role_4(tmp_path):
     source = written(tmp_path / "old", job_of(value(), key=str), {"1": 10, "01": 20, "2": 30})
     state = listed(transform=StateTransform.from_value(lambda number: [number]))
