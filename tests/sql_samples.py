@@ -409,6 +409,16 @@ def row_key(fields):
 NOTHING = {"keyed": {}, "timers": {}, "operator": {}}
 
 
+def kept(operators):
+    """What operators keep, by uid and by kind; queues without timers are left out."""
+    found = {}
+    for operator in operators:
+        timers = {time: rows for time, rows in operator.get("timers", {}).items() if rows}
+        rooms = {"keyed": operator.get("keyed"), "timers": timers, "operator": operator.get("operator")}
+        found[operator.get("uid")] = {room: states for room, states in rooms.items() if states}
+    return {uid: rooms for uid, rooms in found.items() if rooms}
+
+
 def expected(name, plan):
     """Give all that Flink keeps of a query, in the form of an export."""
     computed = EXPECTED[name]()

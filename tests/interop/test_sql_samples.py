@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from sql_jobs import SqlJobs
-from sql_samples import SAMPLES, expected, inputs
+from sql_samples import SAMPLES, expected, inputs, kept
 
 from stateshift import Savepoint
 from stateshift.state.savepoint.json_encoding import tagged_operator
@@ -49,16 +49,6 @@ def test_flink_keeps_what_the_inputs_say(ran, name):
         shutil.copytree(place / "savepoint", target / "savepoint")
         (target / "plan.json").write_text(plan_text(json.loads(plan)), encoding="utf-8")
         (target / "expected.json").write_text(json.dumps(computed, sort_keys=True) + "\n", encoding="utf-8")
-
-
-def kept(operators):
-    """What operators keep, by uid and by kind; queues without timers are left out."""
-    found = {}
-    for operator in operators:
-        timers = {time: rows for time, rows in operator.get("timers", {}).items() if rows}
-        rooms = {"keyed": operator.get("keyed"), "timers": timers, "operator": operator.get("operator")}
-        found[operator["uid"]] = {room: states for room, states in rooms.items() if states}
-    return {uid: rooms for uid, rooms in found.items() if rooms}
 
 
 def plan_text(plan):

@@ -174,7 +174,7 @@ def compared(found, *, is_rank):
             best = sorted(((first_field(key), value) for _, key, value in entries), key=itemgetter(0), reverse=True)
             rows = [(at, row) for at, value in best for row in value][:3]
             return [row for at, row in rows if at > rows[-1][0]]  # of several at the last place, any may be kept
-        if all(isinstance(value, int) or "$tuple" in value for _, _, value in entries):
+        if all(isinstance(value, int) or isinstance(value.get("$tuple", [""])[0], int) for _, _, value in entries):
             sums = Counter()
             for key, _, value in entries:
                 number, *matches = [value] if isinstance(value, int) else value["$tuple"]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import attrs
 import pytest
+from sql_samples import kept
 
 from stateshift import RowData, Savepoint, TtlValue
 from stateshift.compat.description import StateKind
@@ -13,8 +15,10 @@ from stateshift.serializers.views import DataInputView, DataOutputView
 from stateshift.state.formats.flink.keyed_stream import KeyedStreamReader
 from stateshift.state.formats.flink.meta_info import MetaInfoKind
 from stateshift.state.formats.flink.state_kinds import entry_key_format, keyed_kind
+from stateshift.state.savepoint.json_encoding import tagged_operator
 
-SAMPLES = sorted((Path(__file__).parents[2] / "fixtures" / "flink-sql-2.3").glob("*/savepoint"))
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "flink-sql-2.3"
+SAMPLES, NATIVE = (sorted(FIXTURES.glob(f"*/{form}")) for form in ("savepoint", "native"))
 EACH = pytest.mark.parametrize("sample", SAMPLES, ids=[one.parent.name for one in SAMPLES])
 OF_GENERATED_CODE = {"aggregate-wide-keys"}
 """Their keys have nulls as generated code writes them, which is not how a row serializer does."""
@@ -59,6 +63,16 @@ def parts_of(entries, key, made):
         yield value, written(kind, serializer, value, made)
         if kind is StateKind.MAP:
             yield parts.user_key, written(StateKind.VALUE, serializer.key, parts.user_key, made)
+
+
+@pytest.mark.parametrize(
+    "savepoint", [*SAMPLES, *NATIVE], ids=[f"{one.parent.name}-{one.name}" for one in (*SAMPLES, *NATIVE)]
+)
+def test_what_is_exported_is_what_the_inputs_say(savepoint):
+    expected = json.loads((savepoint.parent / "expected.json").read_text("utf-8"))
+    operators = Savepoint.open(savepoint).operators
+
+    assert kept(expected["operators"]) == kept([tagged_operator(one, one.states) for one in operators])
 
 
 @EACH
