@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
-from ..serializers.errors import StateShiftError, advice_text
+from ..serializers.errors import StateShiftError, advice_text, what_text
 from ..serializers.ways_out import on_command_line
 from ..serializers.wording import shell_word
 from .options import is_spark, search_here
@@ -55,7 +55,7 @@ def _tried(report: CheckReport, opened: SparkCheckpoint, side: NewSide, accept: 
         prepare_copy(opened, side, attrs.evolve(said, accept=(*accept, *said.accept)))
     except StateShiftError as error:
         advice = advice_text(error, on_command_line)
-        asks = (*error.what.splitlines(), *([f"what to do: {advice}"] if advice else []))
+        asks = (*what_text(error, on_command_line).splitlines(), *([f"what to do: {advice}"] if advice else []))
         return attrs.evolve(report, next_command="", next_asks=asks)
     return report
 

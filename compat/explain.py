@@ -50,7 +50,7 @@ def change(finding: Finding) -> str:
 
 def finding_line(finding: Finding) -> str:
     """Return a finding in one line: path, types, reason, rule, flags."""
-    return f"{finding.path}  {change(finding)}  {_reason(finding)}"
+    return "  ".join(filter(None, (finding.path, change(finding), _reason(finding))))
 
 
 def _reason(finding: Finding) -> str:

@@ -1,6 +1,6 @@
 """Findings on the stored types of an operator, with the options of a migration as ways out.
 
-What becomes of each field is decided by `pairing`, and what a migration asks for by `problems`; here it gets words.
+What becomes of each field is decided by `pairing`; what no migration carries over, by `problems`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from ...serializers.compatibility import Finding, Flag, Flagged, Path, Verdict
 from ...serializers.spark_rows.pairing import KEY, Becomes, FieldPair, is_within
 from ...serializers.spark_rows.rules import COPY, NEW, by_copy, findings_on
 from ...serializers.spark_rows.spark_types import holds_all
-from ...serializers.ways_out import Option, Told, WayOut
+from ...serializers.ways_out import Does, Option, Told, WayOut
 from .changes import FieldChanges
 from .columns import first_value
 from .kinds import OF_SCALA, OF_VARIABLES, SESSION, TIME_TO_LIVE, WITH_FUNCTION
-from .problems import NEVER_MERGED, Asks, Problem, is_of_key, never_merged, problems_of, unmerged
+from .problems import NEVER_MERGED, impossible, is_of_key, misfits, never_merged, unmerged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,34 +26,52 @@ if TYPE_CHECKING:
 
 _REFUSED, _MIGRATE, _FINE = Verdict.INCOMPATIBLE, Verdict.REQUIRES_MIGRATION, Verdict.COMPATIBLE
 _AVRO_NUMBERS = {"tinyint", "smallint", "int", "bigint", "float", "double"}
+_NOTHING_SAID = FieldChanges()
 _SAID_BY_CODE = WayOut("name the old code, which says what stands in it: the option", (Told(Option.WAS),))
 
 
-def findings_of(pair: OperatorPair, *, is_by_name: bool, starts: bool) -> Iterator[Finding]:
+def problems_of(pair: OperatorPair, changes: FieldChanges) -> Iterator[Finding]:
+    """Yield the findings that stand in the way of a migration: those that what is said of it does not answer.
+
+    Args:
+        pair: What becomes of an operator's state by what is said.
+        changes: What is said.
+    """
+    told = set[str]()
+    for one in findings_of(pair, changes, is_by_name=False, starts=False):
+        is_done = any(way.does is Does.MIGRATE and not way.told for way in one.ways_out)
+        if (one.verdict is _REFUSED or (one.verdict is _MIGRATE and not is_done)) and one.path not in told:
+            told.add(one.path)
+            yield attrs.evolve(one, verdict=_REFUSED)
+    yield from misfits(pair, changes)
+
+
+def findings_of(
+    pair: OperatorPair, changes: FieldChanges = _NOTHING_SAID, *, is_by_name: bool, starts: bool
+) -> Iterator[Finding]:
     """Yield the findings on the types of an operator's state.
 
     Args:
         pair: What becomes of it.
+        changes: What is said of a migration.
         is_by_name: Whether entries are in avro.
         starts: Whether Spark starts the query as far as everything else goes; else all of its state is migrated, and
             what Spark itself would read rightly is asked for, too.
     """
-    told = _Findings(pair, is_by_name and pair.was.kind in OF_VARIABLES, starts)
+    told = _Findings(pair, changes, is_by_name and pair.was.kind in OF_VARIABLES, starts)
     yield from told.all()
 
 
 @attrs.define
 class _Findings:
     pair: OperatorPair
+    changes: FieldChanges
     is_avro: bool
     starts: bool
-    impossible: tuple[Problem, ...] = attrs.field(init=False)
-    problems: dict[str, Problem] = attrs.field(init=False)
+    problems: dict[str, Finding] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        found = tuple(problems_of(self.pair, FieldChanges()))
-        self.impossible = tuple(dict.fromkeys(one for one in found if one.asks is Asks.NOTHING))
-        self.problems = {one.path: one for one in self.impossible}
+        self.problems = {one.path: one for one in impossible(self.pair)}
 
     def all(self) -> Iterator[Finding]:
         """Yield the findings: of stores that one side has, of variables, then of fields."""
@@ -62,16 +80,13 @@ class _Findings:
             if one.verdict is _REFUSED:
                 refused.add(one.path)
             yield one
-        if self.pair.was.kind in OF_SCALA:
+        if self.pair.was.kind in OF_SCALA and refused:
             return  # it is said of each field
-        for problem in self.impossible:
-            path = f"$.{problem.path}" if problem.path else "$"
-            if path not in refused:
-                yield Finding(path, problem.rule, _REFUSED, "", "", problem.words, (NEW,))
+        yield from (one for path, one in self.problems.items() if path not in refused)
 
     def _one_sided(self) -> Iterator[Finding]:
         is_processor = self.pair.was.kind in OF_VARIABLES
-        for store in sorted({*self.pair.gone, *self.pair.added}):
+        for store in sorted({*self.pair.gone, *self.pair.added} - {*self.changes.drops}):
             is_variable = is_processor and not store.startswith("$")
             is_gone = store in self.pair.gone
             if is_variable and not is_gone:
@@ -99,11 +114,7 @@ class _Findings:
             if store.variables is None:
                 continue
             was, becomes = store.variables
-            if was.kind != becomes.kind:
-                words = self.problems[store.store].words
-                ways = ("keep the kind of the old query", NEW)
-                yield Finding(f"$.{store.store}", "SPK-6", _REFUSED, was.kind, becomes.kind, words, ways)
-            elif was.expires is not becomes.expires:
+            if was.kind == becomes.kind and was.expires is not becomes.expires:
                 sides = ("", "it expires") if becomes.expires else ("it expires", "")
                 after = self.pair.becomes.facts.get(TIME_TO_LIVE + store.store, "").removesuffix(" ms")
                 expiring = by_copy(
@@ -118,7 +129,7 @@ class _Findings:
                 reason += "; Spark refuses to start"
                 yield Finding(
                     Path.naming(TIME_TO_LIVE + store.store, store.store), "SPK-14", _MIGRATE, *sides, reason,
-                    (expiring if becomes.expires else COPY, NEW),
+                    (expiring if becomes.expires and store.store not in self.changes.ttls else COPY, NEW),
                 )  # fmt: skip
 
     def _fields(self) -> Iterator[Finding]:
@@ -172,6 +183,8 @@ class _Findings:
         if self.is_avro and self.starts and self._is_evolved(finding, one, store):
             reason = "values are in avro: Spark reads fields by name, a new one as null, and a number as the wider one"
             return attrs.evolve(finding, verdict=_FINE, reason=reason, ways_out=())
+        if finding.path in self.problems and one.becomes in {Becomes.NEW, Becomes.DROPPED}:
+            return self._impossible(finding)
         match one.becomes:
             case Becomes.UNCONVERTED:
                 return self._unconverted(finding, one, store)
@@ -185,6 +198,13 @@ class _Findings:
                 return self._several(finding, one, store)
             case _:
                 return finding
+
+    def _impossible(self, finding: Finding) -> Finding:
+        """Return a finding with what no migration carries over there, if there is something."""
+        of = self.problems.get(finding.path)
+        if of is None:
+            return finding
+        return attrs.evolve(of, old=finding.old, new=finding.new, flags=finding.flags)
 
     def _is_evolved(self, finding: Finding, one: FieldPair, store: StorePair) -> bool:
         is_wider = finding.rule == "SPK-5" and {finding.old, finding.new} <= _AVRO_NUMBERS
@@ -209,11 +229,6 @@ class _Findings:
 
     def _new(self, finding: Finding, one: FieldPair, store: StorePair) -> Finding:
         is_key = one.path.is_within(KEY)
-        if one.path in self.problems:
-            ways = ("keep the columns of the join", NEW)
-            return attrs.evolve(
-                finding, rule="SPK-11", verdict=_REFUSED, reason=self.problems[one.path].words, ways_out=ways
-            )
         if is_key:
             reason = (
                 "the field is new in the key, and no stored key has a value for it: with one for all of them, only rows"
@@ -231,7 +246,9 @@ class _Findings:
             renamed = (*(self._renamed(one) if one.instead else ()), *self._by_code(one))
         elif store.reading.is_silent and is_key and not store.reading.is_buffer(one.path):
             finding = attrs.evolve(finding, verdict=_REFUSED)
-        return attrs.evolve(finding, ways_out=(*renamed, *self._filled(one, store), "leave it out", NEW))
+        old = self._told(Option.RENAME_FIELD, one.path.beside(one.path.last, "OLD_NAME"), one.path)
+        named = by_copy("say which stored field it was:", old, is_ready=False)
+        return attrs.evolve(finding, ways_out=(*renamed, *self._filled(one, store), named, "leave it out", NEW))
 
     def _renamed(self, one: FieldPair) -> tuple[WayOut, ...]:
         """Return the way out that says that a field is the one that stood in its place."""
@@ -244,10 +261,6 @@ class _Findings:
         if one.instead:
             option = self._told(Option.RENAME_FIELD, one.path, one.instead)
             ways = (by_copy(f"say that it is {one.instead.last!r} now:", option), *self._by_code(one), *ways)
-        if one.path in self.problems:
-            told = self.problems[one.path].words
-            ways = (WayOut(f"keep the field {one.path.last!r}"), NEW)
-            return attrs.evolve(finding, verdict=_REFUSED, reason=told, ways_out=ways)
         *keys, values = store.parts
         if values.new is None or not is_within(one.path, (key.source for key in keys)):
             return attrs.evolve(finding, reason=reason, ways_out=ways)
@@ -255,7 +268,7 @@ class _Findings:
         if never := [*never_merged(values.new, values.path)]:
             reason += f", and no rule merges {', '.join(never)}: if any do, the migration writes nothing"
             flags = (*flags, Flagged(Flag.COLLISION_CHECK))
-        if merges := [*unmerged(values.new, values.path, {})]:
+        if merges := [*unmerged(values.new, values.path, self.changes.merges)]:
             rules = (self._told(Option.MERGE_FIELD, path, "RULE") for path in merges)
             words = "say how the values of such keys are merged (sum, min or max):"
             way = by_copy(words, *rules, is_ready=False)
@@ -265,7 +278,10 @@ class _Findings:
     def _otherwise(self, finding: Finding, one: FieldPair, store: StorePair) -> Finding:
         """Return the finding on a column that is computed from something else."""
         of_key = is_of_key(one)
-        ways = () if of_key else self._filled(one, store)
+        same = by_copy(
+            "say that the stored value is the same:", self._told(Option.KEEP_FIELD, one.path), is_ready=False
+        )
+        ways = () if of_key else (*self._filled(one, store), same)
         accept = WayOut.telling("accept that old and new values mix:", Option.ACCEPT, "SPK-10")
         verdict = _REFUSED if of_key else _MIGRATE
         return attrs.evolve(finding, verdict=verdict, ways_out=(*ways, *finding.ways_out, accept))
@@ -301,10 +317,8 @@ class _Findings:
             *self._by_code(one), by_copy("say that names were exchanged:", *renames),
             *([by_copy("say that places were:", *keeps)] if is_by_name else []), NEW,
         )  # fmt: skip
-        if one.path in self.problems:
-            reason, ways = self.problems[one.path].words, ("keep the order of the old query", NEW)
         listed = ", ".join(one.old.names), ", ".join(one.new.names)
-        yield Finding(f"$.{one.path}", "SPK-2", _REFUSED, *listed, reason, ways)
+        yield self._impossible(Finding(f"$.{one.path}", "SPK-2", _REFUSED, *listed, reason, ways))
 
     def _told(self, option: Option, *values: str) -> Told:
         return Told.of(option, self.pair.was.number, *values)

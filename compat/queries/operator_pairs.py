@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from ...serializers.spark_rows.rules import NEW
+from ...serializers.ways_out import Option, Told, WayOut
 from .columns import without_places
-from .problems import Asks, Problem
+from .problems import problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from ...serializers.compatibility import Finding
     from ..description import Computation
 
 
@@ -32,24 +35,24 @@ class Match:
     is_certain: bool = True
     may_be: tuple[int, ...] = ()
 
-    def problem(self) -> Problem | None:
-        """Return what a migration asks for."""
+    def problem(self) -> Finding | None:
+        """Return why a migration cannot be done so."""
         was, becomes = self.was, self.becomes
         if was is None:
             return None
+        drop = Told.of(Option.MAP, was.number, "")
         if becomes is None:
-            told = (
-                f"operator {was.title}: the new query has no operator of the kind that could take its state: say that"
-                " it is dropped"
-            )
-        elif was.kind != becomes.kind:
-            told = f"operator {was.title} cannot become {becomes.title}: it is of another kind"
-        elif not self.is_certain:
-            found = " or ".join(map(str, self.may_be))
-            told = f"operator {was.title}: it may be operator {found} of the new query: say which one"
-        else:
+            told = "the new query has no operator of the kind that could take its state"
+            return problem("", "SPK-14", told, WayOut("drop its state:", (drop,)), NEW, old=was.kind)
+        if was.kind != becomes.kind:
+            told = f"it cannot become {becomes.title}: that is of another kind"
+            return problem("", "SPK-14", told, "say another operator, or none", old=was.kind, new=becomes.kind)
+        if self.is_certain:
             return None
-        return Problem(Asks.OPERATOR, told)
+        found = " or ".join(map(str, self.may_be))
+        ways = tuple(Told.of(Option.MAP, was.number, number) for number in self.may_be)
+        told = f"it may be operator {found} of the new query"
+        return problem("", "SPK-14", told, WayOut("say which one it is:", (*ways, drop), is_choice=True))
 
 
 def match_operators(
@@ -81,7 +84,7 @@ def match_operators(
 
 def unknown_numbers(
     old: tuple[Computation, ...], new: tuple[Computation, ...], said: Mapping[int, int | None]
-) -> Iterator[Problem]:
+) -> Iterator[Finding]:
     """Yield what is said of operators that do not exist, or twice."""
     were, become = ({one.number for one in side} for side in (old, new))
     targets = Counter(one for one in said.values() if one is not None)
@@ -90,7 +93,7 @@ def unknown_numbers(
         *(f"the new query has no operator {one}" for one in sorted(set(targets) - become)),
         *(f"operator {one} is to take the state of several" for one, times in targets.items() if times > 1),
     ]
-    yield from (Problem(Asks.OPERATOR, one) for one in told)
+    yield from (problem("", "SPK-14", one, "say another operator, or none") for one in told)
 
 
 def _matched(

@@ -1,15 +1,13 @@
-"""What a migration of an operator's state must be told, and what none can carry over: as data, for check and run."""
+"""What no migration of an operator's state carries over, and what is said of one that does not fit: as findings."""
 
 from __future__ import annotations
 
 import re
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
-import attrs
-
-from ...serializers.compatibility import Path
-from ...serializers.spark_rows.pairing import KEY, STEPS, VALUE, Becomes, asked, is_within
+from ...serializers.compatibility import Finding, Path, Verdict
+from ...serializers.spark_rows.pairing import KEY, STEPS, VALUE, Becomes
+from ...serializers.spark_rows.rules import NEW
 from .columns import path_of_values
 from .kinds import (
     AGGREGATION,
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
 
     from ...serializers.spark_rows.pairing import FieldPair
     from ...serializers.spark_rows.spark_types import SparkType
+    from ...serializers.ways_out import WayOut
     from .changes import FieldChanges
     from .store_pairs import OperatorPair, StorePair, Variable
 
@@ -41,121 +40,75 @@ NEVER_MERGED = {
 }
 """Why keys of a kind of operators must not become equal."""
 _STATES = "the states of two keys are not merged"
-OF_COLUMNS = "SPK-10"
-"""The rule for columns that are computed from something else."""
 _TTL = re.compile(r"[+-]?\d+")
 _MOST_TTL_DIGITS = 15
 
 
-class Asks(StrEnum):
-    """What would solve a problem."""
+def problem(path: str, rule: str, reason: str, *ways: WayOut | str, old: str = "", new: str = "") -> Finding:
+    """Return the finding that a migration cannot be done so.
 
-    FIELD = "field"
-    """Something is to be said of a field: its value, or which stored one it is."""
-    TYPE = "type"
-    """A function of its author is to convert a field."""
-    MERGE = "merge"
-    """It is to be said how the values of keys are merged that become equal."""
-    VARIABLE = "variable"
-    """It is to be said that a variable is dropped, or what it is called now."""
-    DEADLINE = "deadline"
-    """It is to be said when the stored entries of a variable expire."""
-    MEANT = "meant"
-    """It is to be said that a change is meant."""
-    OPERATOR = "operator"
-    """It is to be said which operator takes the state of another."""
-    NOTHING = "nothing"
-    """No option of a migration helps."""
-
-
-@attrs.frozen
-class Problem:
-    """Something that a migration has to be told, or cannot do.
-
-    Attributes:
-        asks: What would solve it.
-        words: What it is.
+    Args:
         path: The field or variable; "": it is of the operator.
-        rule: The rule that a check finds it by, and that would have to be accepted, if that solves it; or "".
+        rule: The rule that decides it.
+        reason: Why.
+        ways: What can be done; else only a new checkpoint helps.
+        old: What was.
+        new: What is now.
     """
-
-    asks: Asks
-    words: str
-    path: str = ""
-    rule: str = ""
-
-    def __str__(self) -> str:
-        rule = f" [{self.rule}]" if self.asks is Asks.MEANT else ""
-        return f"{self.path}: {self.words}{rule}" if self.path else f"{self.words}{rule}"
+    return Finding(f"$.{path}" if path else "$", rule, Verdict.INCOMPATIBLE, old, new, reason, ways or (NEW,))
 
 
-def problems_of(pair: OperatorPair, changes: FieldChanges) -> Iterator[Problem]:
-    """Yield the problems of an operator's state that `changes` does not solve."""
-    yield from _variable_problems(pair, changes) if pair.was.kind in OF_VARIABLES else _row_problems(pair, changes)
+def impossible(pair: OperatorPair) -> Iterator[Finding]:
+    """Yield what no migration carries over, whatever it is told."""
+    return _impossible_variables(pair) if pair.was.kind in OF_VARIABLES else _impossible_rows(pair)
 
 
-def _row_problems(pair: OperatorPair, changes: FieldChanges) -> Iterator[Problem]:
-    kind, paths = pair.was.kind, set[str]()
+def _impossible_rows(pair: OperatorPair) -> Iterator[Finding]:
+    kind = pair.was.kind
     for store in pair.stores:
         key, value = store.parts
-        added = added_to(key)
-        if kind == JOIN and added:
+        if kind == JOIN:
             told = (
                 "the join is on more columns, and stored rows of one key would belong to several, by what is in their"
-                " other columns; start the new query with a new checkpoint"
+                " other columns"
             )
-            yield from (Problem(Asks.NOTHING, told, path, "SPK-11") for path in added)
-        else:
-            yield from field_problems(key, pair)
-        ordered = {problem.path: problem for problem in _other_orders(value, store)}
-        yield from ordered.values()
-        yield from (one for one in field_problems(value, pair) if not is_within(one.path, ordered))
+            yield from (problem(path, "SPK-11", told, "keep the columns of the join", NEW) for path in added_to(key))
+        yield from _other_orders(value, store)
+        yield from (*_equal_map_keys(key), *_equal_map_keys(value))
         if kind not in _CONVERTED and not (key.is_same and value.is_same):
             told = f"its types change, and {_LEFT_ALONE if kind in OF_SCALA else _OF_OTHERS}"
-            yield Problem(Asks.NOTHING, told, rule="SPK-6")
+            yield problem("", "SPK-6", told)
         if becomes_several(key):
-            told = "the state of one group becomes that of several, or the other way round"
-            yield Problem(Asks.NOTHING, told, rule="SPK-4")
-        yield from _collisions(pair, key, value, changes)
-        if kind == SESSION:
-            yield from _unlike_keys(key, value, changes)
+            yield problem("", "SPK-4", "the state of one group becomes that of several, or the other way round")
+        if kind in NEVER_MERGED:
+            yield from _equal_keys(key, NEVER_MERGED[kind])
         if store.store.endswith(_ROWS_BY_TIME):
-            yield from _other_times(pair, store, changes)
-        paths |= field_paths(key) | field_paths(value)
-    advice = "; those of rows begin with left.value. or right.value." if kind == JOIN else ""
-    for path in sorted(changes.paths() - paths):
-        yield Problem(Asks.FIELD, f"the new types have no such field{advice}", path)
+            yield from _other_times(pair, store)
 
 
-def _other_orders(value: FieldPair, store: StorePair) -> Iterator[Problem]:
+def _other_orders(value: FieldPair, store: StorePair) -> Iterator[Finding]:
     """Yield the structs within buffers of aggregates whose fields have another order, whatever is said of these."""
     for one in value.all():
         is_other = one.is_moved or any(below.becomes is Becomes.UNCLEAR for below in one.below)
         if is_other and store.reading.is_buffer(one.path):
             told = "the order of the fields decides which struct is the largest, and it is another one"
-            yield Problem(Asks.NOTHING, told, one.path, "SPK-2")
+            yield problem(one.path, "SPK-2", told, "keep the order of the old query", NEW)
 
 
-def field_problems(pair: FieldPair, of: OperatorPair) -> Iterator[Problem]:
-    """Yield the problems of the fields of rows."""
-    for one in pair.all():
-        if not (words := asked(one)):
-            continue
-        if one.becomes is Becomes.OTHERWISE and is_of_key(one):
-            yield Problem(Asks.MEANT, f"it was {one.was}, and is {one.now} now", one.path, OF_COLUMNS)
-            continue
-        texts = (columns[one.path] for columns in of.becomes.columns.values() if one.path in columns)
-        text = "" if one.becomes is Becomes.OTHERWISE else next(texts, "")
-        is_of_type = one.becomes is Becomes.UNCONVERTED
-        computed = f" (in the new query it is of {text})" if text else ""
-        yield Problem(Asks.TYPE if is_of_type else Asks.FIELD, f"{words}{computed}", one.path)
+def _equal_map_keys(pair: FieldPair) -> Iterator[Finding]:
     for one in pair.all():
         keys = [at.path for at in one.below[:1] if len(one.below) == 2 and at.path.is_within_map_key]
         if keys and (lost := dropped_of(one.below[0])):
-            told = f"keys of one map could become equal without {', '.join(lost)}"
-            yield Problem(Asks.NOTHING, told, one.path, "SPK-4")
+            yield problem(one.path, "SPK-4", f"keys of one map could become equal without {', '.join(lost)}")
         if one.becomes is Becomes.CONVERTED and one.path.is_within_map_key:
-            yield Problem(Asks.NOTHING, "keys of one map could become equal by a function", one.path, "SPK-6")
+            yield problem(one.path, "SPK-6", "keys of one map could become equal by a function")
+
+
+def _equal_keys(key: FieldPair, told: str) -> Iterator[Finding]:
+    for paths, how in ((dropped_of(key), "without it"), (by_function(key), "by a function")):
+        for path in paths:
+            keep = f"keep the field {Path(path).last!r}"
+            yield problem(path, "SPK-4", f"keys may become equal {how}: {told}", keep, NEW)
 
 
 def is_of_key(pair: FieldPair) -> bool:
@@ -203,32 +156,6 @@ def _has_one_key(key: SparkType | None) -> bool:
     return key is not None and all(field.type.word == "void" for field in key.fields)
 
 
-def _collisions(pair: OperatorPair, key: FieldPair, value: FieldPair, changes: FieldChanges) -> Iterator[Problem]:
-    """Yield why keys must not become equal, and which rules are missing; what a function makes equal is seen later."""
-    dropped, of_function = dropped_of(key), by_function(key)
-    if told := NEVER_MERGED.get(pair.was.kind):
-        told += "; keep it, or start with a new checkpoint"
-        for paths, how in ((dropped, "without it"), (of_function, "by a function")):
-            yield from (Problem(Asks.NOTHING, f"keys may become equal {how}: {told}", path, "SPK-4") for path in paths)
-        return
-    if not dropped:
-        return
-    for path in changes.backfills:
-        yield Problem(Asks.FIELD, "keys may become equal, so that a DataFrame cannot fill it", path)
-    yield from _merges(value, dropped, changes)
-
-
-def _merges(value: FieldPair, dropped: list[str], changes: FieldChanges) -> Iterator[Problem]:
-    """Yield which rules for values are missing, or merge nothing, where keys may become equal."""
-    _, of = value.types
-    told = f"keys may become equal without {', '.join(dropped)}: say how their values are merged"
-    yield from (Problem(Asks.MERGE, told, path) for path in unmerged(of, value.path, changes.merges))
-    for path in never_merged(of, value.path):
-        if path in changes.merges:
-            told = "no rule merges its type: leave the rule out; if keys become equal, the migration writes nothing"
-            yield Problem(Asks.FIELD, told, path)
-
-
 def unmerged(of: SparkType, path: str, rules: Mapping[str, str]) -> Iterator[str]:
     """Yield the paths of the fields of values that need a rule, if keys become equal, and have none."""
     never = {*never_merged(of, path)}
@@ -244,7 +171,85 @@ def never_merged(of: SparkType, path: str) -> Iterator[str]:
             yield f"{path}.{name}"
 
 
-def _unlike_keys(key: FieldPair, value: FieldPair, changes: FieldChanges) -> Iterator[Problem]:
+def _other_times(pair: OperatorPair, store: StorePair) -> Iterator[Finding]:
+    """Yield why rows would lie under other times than those by which Spark removes them."""
+    rows = path_of_values(store.store, pair.was.kind)
+    was, now = (
+        next((f"{rows}.{one.name}" for one in schema.value.fields if one.is_event_time), "")
+        for schema in (pair.was.stores[store.source], pair.becomes.stores[store.store])
+    )
+    made = {one.path for one in store.parts[-1].all() if one.becomes in {Becomes.FILLED, Becomes.CONVERTED}}
+    if was != pair.renames.get(now, now) or now in made:
+        told = (
+            f"the event time of rows, by which join state of format 4 has them, was {was or 'none'}, and is"
+            f" {now or 'none'} now"
+        )
+        yield problem(now or was, "SPK-12", told, "keep it", NEW)
+
+
+def _impossible_variables(pair: OperatorPair) -> Iterator[Finding]:
+    is_changed = False
+    for index, store in enumerate(pair.stores):
+        if index == 0:
+            yield from _equal_keys(store.parts[0], _STATES)
+        yield from (one for part in store.parts for one in _equal_map_keys(part))
+        is_changed = is_changed or not all(one.is_same for one in store.parts)
+        if store.variables is None:
+            continue
+        before, after = store.variables
+        is_changed = is_changed or before.kind != after.kind or before.expires is not after.expires
+        if before.kind != after.kind:
+            told = f"a {before.kind} becomes a {after.kind}, and entries of one are none of the other"
+            ways = "keep the kind of the old query", NEW
+            yield problem(store.store, "SPK-6", told, *ways, old=before.kind, new=after.kind)
+    if pair.was.kind in OF_SCALA and is_changed:
+        yield problem("", "SPK-6", f"its types change, and {_LEFT_ALONE}")
+
+
+def misfits(pair: OperatorPair, changes: FieldChanges) -> Iterator[Finding]:
+    """Yield what is said of a migration, and does not fit the types or itself."""
+    paths = set[str]()
+    for store in pair.stores:
+        *keys, value = store.parts
+        paths |= {path for one in store.parts for path in field_paths(one)}
+        yield from (_misfit(one.path, _MISSING.format(one.source)) for part in store.parts for one in _missing(part))
+        if value.new is not None and any(map(dropped_of, keys)):
+            yield from _unmergeable(value.new, value.path, changes)
+        said = changes.ttls.get(store.store, "")
+        if said and store.variables is not None and (told := deadline_problem(*store.variables, said)):
+            yield _misfit(store.store, told, "SPK-14")
+        if pair.was.kind == SESSION:
+            yield from _unlike_keys(keys[0], value, changes)
+    if pair.was.kind in OF_VARIABLES:
+        yield from _unknown_variables(pair, changes, paths)
+        return
+    advice = "; those of rows begin with left.value. or right.value." if pair.was.kind == JOIN else ""
+    for path in sorted(changes.paths() - paths):
+        yield _misfit(path, f"the new types have no such field{advice}")
+
+
+_MISSING = "there is no field {!r} that it could be renamed from"
+
+
+def _missing(part: FieldPair) -> Iterator[FieldPair]:
+    return (one for one in part.all() if one.becomes is Becomes.MISSING)
+
+
+def _misfit(path: str, told: str, rule: str = "SPK-3") -> Finding:
+    return problem(path, rule, told, "say something else of it, or nothing")
+
+
+def _unmergeable(of: SparkType, values: str, changes: FieldChanges) -> Iterator[Finding]:
+    """Yield what cannot be said of values whose keys may become equal."""
+    for path in changes.backfills:
+        yield _misfit(path, "keys may become equal, so that a DataFrame cannot fill it")
+    for path in never_merged(of, values):
+        if path in changes.merges:
+            told = "no rule merges its type: leave the rule out; if keys become equal, the migration writes nothing"
+            yield _misfit(path, told, "SPK-4")
+
+
+def _unlike_keys(key: FieldPair, value: FieldPair, changes: FieldChanges) -> Iterator[Finding]:
     """Yield what is said of a key of sessions and not of the column of their values that repeats it, or otherwise."""
     (_, of_key), (_, of_value) = key.types, value.types
     for name in (one for one in of_key.names if one in of_value.names):
@@ -252,77 +257,21 @@ def _unlike_keys(key: FieldPair, value: FieldPair, changes: FieldChanges) -> Ite
         ways = (Path(changes.renames.get(one, one)) for one in twins)
         fills = (changes.fills.get(one, ...) for one in twins)
         if len({one.after(one.first) for one in ways}) > 1 or len({repr(one) for one in fills}) > 1:
-            yield Problem(Asks.FIELD, f"it repeats {twins[0]}: say the same of both", twins[1])
+            yield _misfit(twins[1], f"it repeats {twins[0]}: say the same of both")
 
 
-def _other_times(pair: OperatorPair, store: StorePair, changes: FieldChanges) -> Iterator[Problem]:
-    """Yield why rows would lie under other times than those by which Spark removes them."""
-    rows = path_of_values(store.store, pair.was.kind)
-    was, now = (
-        next((f"{rows}.{one.name}" for one in schema.value.fields if one.is_event_time), "")
-        for schema in (pair.was.stores[store.source], pair.becomes.stores[store.store])
-    )
-    renames = pair.renames
-    if was != renames.get(now, now) or now in changes.fills or now in changes.converters:
-        yield Problem(
-            Asks.NOTHING,
-            f"the event time of rows, by which join state of format 4 has them, was {was or 'none'}, and is"
-            f" {now or 'none'} now: keep it, or start with a new checkpoint",
-            now or was,
-            "SPK-12",
-        )
-
-
-def _variable_problems(pair: OperatorPair, changes: FieldChanges) -> Iterator[Problem]:
-    paths = set[str]()
-    is_changed = False
-    for index, store in enumerate(pair.stores):
-        key, *rest = store.parts
-        if index == 0:
-            yield from _of_group(key, pair)
-        is_changed = is_changed or not all(one.is_same for one in store.parts)
-        paths |= {store.store, *(path for one in store.parts for path in field_paths(one))}
-        if store.variables is None:
-            continue
-        before, after = store.variables
-        is_changed = is_changed or before.kind != after.kind or before.expires is not after.expires
-        if before.kind != after.kind:
-            told = f"a {before.kind} becomes a {after.kind}, and entries of one are none of the other"
-            yield Problem(Asks.NOTHING, told, store.store, "SPK-6")
-            continue
-        if told := deadline_problem(*store.variables, changes.ttls.get(store.store, "")):
-            yield Problem(Asks.DEADLINE, told, store.store)
-        for one in rest:
-            yield from field_problems(one, pair)
-        if len(rest) > 1 and (gone := dropped_of(rest[0])):
-            yield from _merges(rest[1], gone, changes)
-    if pair.was.kind in OF_SCALA and is_changed:
-        yield Problem(Asks.NOTHING, f"its types change, and {_LEFT_ALONE}", rule="SPK-6")
-    yield from _variables_gone(pair, changes)
-    variables = {name for name in pair.becomes.stores if not name.startswith("$")}
-    for name in sorted({*changes.paths(), *changes.ttls} - variables - paths):
-        yield Problem(Asks.FIELD, "the new query has no such field or variable with stored entries", name)
-
-
-def _of_group(key: FieldPair, pair: OperatorPair) -> Iterator[Problem]:
-    yield from field_problems(key, pair)
-    for paths, how in ((dropped_of(key), "without it"), (by_function(key), "by a function")):
-        told = f"keys may become equal {how}, and {_STATES}"
-        yield from (Problem(Asks.NOTHING, told, path, "SPK-4") for path in paths)
-
-
-def _variables_gone(pair: OperatorPair, changes: FieldChanges) -> Iterator[Problem]:
-    """Yield the variables that are gone, and not dropped on purpose."""
+def _unknown_variables(pair: OperatorPair, changes: FieldChanges, paths: set[str]) -> Iterator[Finding]:
+    """Yield the variables and fields that are named, and are not there."""
     gone = {one for one in pair.gone if not one.startswith("$")}
-    drops, becomes = {*changes.drops}, {name: of for name, of in changes.renames.items() if name in pair.becomes.stores}
+    becomes = {name: of for name, of in changes.renames.items() if name in pair.becomes.stores}
     for name, source in sorted(becomes.items()):
         if source not in pair.was.stores:
-            yield Problem(Asks.FIELD, f"there is no variable {source!r} that it could be renamed from", name)
-    for name in sorted(gone - drops):
-        told = "the new query does not have the variable: say what it is called now, or that it is dropped"
-        yield Problem(Asks.VARIABLE, told, name)
-    for name in sorted(drops - gone):
-        yield Problem(Asks.VARIABLE, "there is no variable that could be dropped", name)
+            yield _misfit(name, f"there is no variable {source!r} that it could be renamed from")
+    for name in sorted({*changes.drops} - gone):
+        yield _misfit(name, "there is no variable that could be dropped", "SPK-14")
+    variables = {name for name in pair.becomes.stores if not name.startswith("$")}
+    for name in sorted({*changes.paths(), *changes.ttls} - variables - paths):
+        yield _misfit(name, "the new query has no such field or variable with stored entries")
 
 
 def deadline_problem(was: Variable, becomes: Variable, said: str) -> str:

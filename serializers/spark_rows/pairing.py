@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -386,39 +386,3 @@ def _several(old: SparkType, new: SparkType) -> set[str]:
     """Return the names that several fields have, and not the same number of fields on both sides."""
     was, now = (Counter(field.name for field in of.fields) for of in (old, new))
     return {name for name in now if was[name] and was[name] != now[name]}
-
-
-def asked(pair: FieldPair) -> str:
-    """Return, to follow a path, what a migration asks about a field, or why it cannot carry it over."""
-    types = " -> ".join(of.describe() for of in (pair.old, pair.new) if of is not None)
-    match pair.becomes:
-        case Becomes.NEW:
-            return "the field is new: say what stored rows have in it, or which field it was"
-        case Becomes.OTHERWISE:
-            return (
-                f"it was {pair.was}, and is {pair.now} now: say what stored rows have in it, or that the stored value"
-                " is the same"
-            )
-        case Becomes.UNCLEAR:
-            places = f", and of {pair.instead.last!r} by place" if pair.instead else ""
-            return f"it is the new place of {pair.path.last!r} by name{places}: say which field it was"
-        case Becomes.SEVERAL:
-            return (
-                f"several fields are called {_name(pair)!r}, and their number changes: say which one"
-                " it was, or what it begins with"
-            )
-        case Becomes.MISSING:
-            return f"there is no field {pair.source!r} that it could be renamed from"
-        case Becomes.UNCONVERTED:
-            return f"{types}: {UNCONVERTED}"
-        case Becomes.UNSCALED:
-            return f"{types}: {UNSCALED}"
-        case Becomes.CARRIED | Becomes.WIDENED | Becomes.DROPPED | Becomes.FILLED | Becomes.CONVERTED:
-            return ""
-        case _:
-            assert_never(pair.becomes)
-
-
-def _name(pair: FieldPair) -> str:
-    """Return the name that several fields have; a path has their numbers, too."""
-    return pair.path.last.partition("#")[0]

@@ -245,7 +245,7 @@ def test_a_query_is_the_new_side_of_a_migration(migrate, job_folder):
     done = migrate("--query", "queries:counted", "--fill", "0:value.count=0")
 
     assert (told.status, done.status) == (1, 0)
-    assert "value.count: the field is new" in told.stderr
+    assert "$.value.count  (none) -> bigint  the field is new" in told.stderr
     assert "--fill 0:value.count=0" in told.stderr
     assert "FieldChanges" not in told.stderr
     assert "not compared: operator 0 (aggregation): the checkpoint does not show" in done.stdout

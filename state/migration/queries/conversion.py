@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from ....compat.queries.changes import Backfill
-from ....compat.queries.problems import Asks, Problem, by_function, dropped_of, never_merged
+from ....compat.queries.problems import by_function, dropped_of, never_merged, problem
 from ....serializers.compatibility import Finding, Flag, Verdict
 from ....serializers.errors import IncompatibleState, cause_text, shown
 from ....serializers.spark_rows.pairing import Becomes
@@ -55,7 +55,7 @@ class Conversion:
     convert: Convert | None = None
     findings: list[Finding] = attrs.field(factory=list)
     dropped: list[str] = attrs.field(factory=list)
-    problems: list[Problem] = attrs.field(factory=list)
+    problems: list[Finding] = attrs.field(factory=list)
     by_function: list[str] = attrs.field(factory=list)
 
 
@@ -236,7 +236,7 @@ class _Builder:
         self.found.findings.append(changed(path, rule, reason, old, new))
 
     def _refuse(self, path: str, words: str) -> None:
-        self.found.problems.append(Problem(Asks.FIELD, words, path))
+        self.found.problems.append(problem(path, "SPK-3", words, "say something else of it"))
 
 
 def _applied(convert: Convert | None, column: pa.Array) -> pa.Array:

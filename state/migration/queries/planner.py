@@ -17,7 +17,7 @@ import attrs
 
 from ....compat.queries.changes import FieldChanges
 from ....compat.queries.kinds import OF_VARIABLES, SESSION, TIME_TO_LIVE, TIMERS_BY_TIME
-from ....compat.queries.problems import Asks, Problem, deadline_problem
+from ....compat.queries.problems import deadline_problem, problem
 from ....serializers.compatibility import Finding, Path, Verdict
 from ....serializers.errors import UnsupportedFormat
 from ...formats.spark.families import SCHEMAS
@@ -74,7 +74,7 @@ class OperatorPlanner:
     files: OperatorFiles | None
     pair: OperatorPair
     changes: FieldChanges
-    problems: list[Problem]
+    problems: list[Finding]
     is_done: bool
 
     def run(self) -> OperatorCopy:
@@ -175,9 +175,9 @@ class OperatorPlanner:
         if not self.is_done and at_ms <= dt.datetime.now(dt.UTC).timestamp() * 1000:
             told = (
                 f"{int(said):,} ms after the last batch, which was {_time_text(planned.time_ms)}, have passed: the"
-                " first batch would remove every entry; say a longer time for what is stored"
+                " first batch would remove every entry"
             )
-            self.problems.append(Problem(Asks.DEADLINE, told, name))
+            self.problems.append(problem(name, "SPK-14", told, "say a longer time"))
         return Deadlines(were, are, at_ms=at_ms)
 
 

@@ -9,11 +9,13 @@ from uuid import NAMESPACE_OID, uuid5
 
 import attrs
 
+from ....compat.explain import finding_line
 from ....compat.plan import MigrationPlan
 from ....compat.queries.changes import FieldChanges
 from ....compat.queries.conditions import facts_changed
+from ....compat.queries.findings import problems_of
 from ....compat.queries.operator_pairs import match_operators, unknown_numbers
-from ....compat.queries.problems import OF_COLUMNS, Asks, Problem, problems_of
+from ....compat.queries.problems import problem
 from ....compat.queries.store_pairs import pair_stores
 from ....compat.queries.verdict import hidden_in, nobody_compared, sources_changed, with_plans
 from ....serializers.compatibility import Verdict
@@ -32,12 +34,17 @@ if TYPE_CHECKING:
     from ....compat.description import Computation, JobDescription
     from ....compat.queries.store_pairs import OperatorPair
     from ....serializers.compatibility import Finding
+    from ....serializers.errors import Detail
     from ...formats.spark.logs import BatchLog, PlannedBatch
     from ...formats.spark.reader import SparkCheckpoint, SparkOperator
     from .operator_copy import OperatorCopy
 
     Pair = tuple[Computation | None, Computation]
+    Problem = tuple[Computation | None, Finding]
+    """The old operator, None for the query, and what stands in the way of its migration."""
 
+_OF_COLUMNS = "SPK-10"
+"""The rule for columns that are computed from something else."""
 _STREAMING = "spark.sql.streaming."
 _SAME_SETTINGS = {
     _STREAMING + "aggregation.stateFormatVersion": "1",
@@ -147,24 +154,21 @@ def prepare_copy(old: SparkCheckpoint, new: NewSide, said: Said) -> PreparedCopy
     _require_same_query(old, new)
     stored, known = old.describe(), new.known
     were, become = with_plans(stored, known.query).computations, new.query.computations
-    unclear = [*unknown_numbers(were, become, said.operators)]
+    unclear: list[Problem] = [(None, one) for one in unknown_numbers(were, become, said.operators)]
     matches = () if unclear else match_operators(were, become, said.operators)
-    unclear += (problem for one in matches if (problem := one.problem()) is not None)
+    unclear += [(one.was, found) for one in matches if (found := one.problem()) is not None]
     pairs = [(one.was, one.becomes) for one in matches if one.becomes is not None and one.problem() is None]
     steps = _Steps(old, new, said, _copied_log(old, pairs, new))
     for was, becomes in pairs:
         steps.add(was, becomes)
     for number in sorted(set(said.changes) - {one.number for one in old.operators}):
-        unclear.append(Problem(Asks.OPERATOR, f"there is no operator {number}, of which changes are said"))
+        told = f"there is no operator {number}, of which changes are said"
+        unclear.append((None, problem("", "SPK-14", told, "say them of another operator, or not at all")))
     if new.is_planned:
-        unclear += _other_sources(sources_changed(stored, new.query, known.query), said.accept)
-    if problems := [*map(OperatorProblem, unclear), *steps.problems]:
-        raise IncompatibleState.before_writing(
-            "the state cannot be taken over as it stands",
-            details=[f"  {problem}" for problem in dict.fromkeys(map(str, sorted(problems, key=_place)))],
-            advice=_ways_out(problems),
-            needs_all=True,
-        )
+        read = _refusing(sources_changed(stored, new.query, known.query))
+        unclear += [(None, one) for one in read if one.rule not in said.accept]
+    if refusing := [*unclear, *steps.problems]:
+        raise _refusal(refusing)
     operators = tuple(one.filled() for one in steps.operators)
     facts = [old.place, old.log.query_id, batch, old.log.unfinished, said.new_query_id]
     facts += [each for one in sorted(operators, key=lambda one: one.has_variables) for each in one.facts]
@@ -193,7 +197,7 @@ class _Steps:
     log: BatchLog
     operators: list[OperatorCopy] = attrs.field(factory=list)
     pairs: list[OperatorPair] = attrs.field(factory=list)
-    problems: list[OperatorProblem] = attrs.field(factory=list)
+    problems: list[Problem] = attrs.field(factory=list)
 
     def add(self, was: Computation | None, becomes: Computation) -> None:
         """Plan an operator; raises `UnsupportedFormat`."""
@@ -218,7 +222,7 @@ class _Steps:
             becomes,
             changes.answers,
             is_by_name=planned is not None and planned.encoding == "avro",
-            accepts_otherwise=OF_COLUMNS in self.said.accept,
+            accepts_otherwise=_OF_COLUMNS in self.said.accept,
         )
         self.pairs.append(pair)
         changes = attrs.evolve(changes, renames=pair.renames)
@@ -226,23 +230,21 @@ class _Steps:
         before = _operator(self.old, was.number)
         planner = OperatorPlanner(before, now, files, pair, changes, found, self.said.is_done)
         self.operators.append(planner.run())
-        self.problems += (OperatorProblem(problem, was) for problem in found)
+        self.problems += ((was, one) for one in found)
 
 
-@attrs.frozen
-class OperatorProblem:
-    """A problem of an operator.
-
-    Attributes:
-        problem: What it is.
-        operator: The old operator; None: it is of the query.
-    """
-
-    problem: Problem
-    operator: Computation | None = None
-
-    def __str__(self) -> str:
-        return str(self.problem) if self.operator is None else f"operator {self.operator.title}: {self.problem}"
+def _refusal(problems: list[Problem]) -> IncompatibleState:
+    """Return the error that says all that stands in the way, as a check says it."""
+    lines: list[Detail] = []
+    told = (("the query" if was is None else f"operator {was.title}", finding) for was, finding in problems)
+    for of, finding in dict.fromkeys(told):
+        lines.append(f"  {of}: {finding_line(finding)}")
+        lines.append(("    ways out: ", tuple(attrs.evolve(way, command="") for way in finding.ways_out)))
+    return IncompatibleState.before_writing(
+        "the state cannot be taken over as it stands",
+        details=lines,
+        advice="take a way out of each, and migrate again",
+    )
 
 
 def _continued(were: Iterable[Computation], pairs: Iterable[Pair]) -> Iterator[ContinuedOperator]:
@@ -252,66 +254,19 @@ def _continued(were: Iterable[Computation], pairs: Iterable[Pair]) -> Iterator[C
     yield from (ContinuedOperator(one.title, "") for one in were if one.number not in taken)
 
 
-def _other_sources(found: Iterable[Finding], accept: Collection[str]) -> Iterator[Problem]:
-    """Yield what a query reads otherwise, and must be accepted."""
-    for one in found:
-        if one.verdict is Verdict.INCOMPATIBLE and one.rule not in accept:
-            yield Problem(Asks.MEANT, f"{one.old} -> {one.new}: {one.reason}", one.path.words, one.rule)
+def _refusing(found: Iterable[Finding]) -> Iterator[Finding]:
+    return (one for one in found if one.verdict is Verdict.INCOMPATIBLE)
 
 
-def _place(one: OperatorProblem) -> int:
-    """Return the order of a problem: first which operator is which, last what is meant."""
-    what = one.problem.asks
-    return 0 if what is Asks.OPERATOR else 2 if what is Asks.MEANT else 1
-
-
-def _ways_out(problems: list[OperatorProblem]) -> tuple[WayOut, ...]:
-    """Return what a caller can do about problems of each kind."""
-    found = {kind: [one for one in problems if one.problem.asks is kind] for kind in Asks}
-    rule = next((one.problem.rule for one in found[Asks.MEANT]), "SPK-13")
-    of_paths = (one for kind in (Asks.FIELD, Asks.MERGE, Asks.TYPE) for one in found[kind] if one.problem.path)
-    first = next(of_paths, None)
-    number = 0 if first is None or first.operator is None else first.operator.number
-    path = "" if first is None else first.problem.path
-    part = path.partition(".")[0] or "value"
-    fill, rename, keep, convert, merge = (
-        Told.of(Option.FILL, number, path or "value.count", 0),
-        Told.of(Option.RENAME_FIELD, number, f"{part}.old", path or "value.new"),
-        Told.of(Option.KEEP_FIELD, number, path or "value.x"),
-        Told.of(Option.CONVERT_FIELD, number, path or "value.x", "module:function"),
-        Told.of(Option.MERGE_FIELD, number, path if path and part == "value" else "value.x", "sum"),
-    )
-    known = {
-        Asks.OPERATOR: attrs.evolve(
-            _such("for an operator", Told.of(Option.MAP, number, 1), Told.of(Option.MAP, number, "")),
-            more=" to drop its state",
-        ),
-        Asks.FIELD: _such("for a field", fill, rename, keep, convert),
-        Asks.TYPE: _such("for a type that changes", convert),
-        Asks.MERGE: _such("for values of keys that become equal", merge),  # values are merged, and never keys
-        Asks.VARIABLE: _such("for a variable that is dropped", Told.of(Option.DROP_VARIABLE, number, "total")),
-        Asks.DEADLINE: _such("for a variable that expires", Told.of(Option.TTL, number, "count", 3_600_000)),
-        Asks.MEANT: _such("for a change that is meant", Told.of(Option.ACCEPT, rule)),
-    }
-    return tuple(way for kind, way in known.items() if found[kind] and not (kind is Asks.TYPE and found[Asks.FIELD]))
-
-
-def _such(words: str, *told: Told) -> WayOut:
-    return WayOut(f"{words}, such as", told, is_choice=True)
-
-
-def _meant(pair: OperatorPair, changes: FieldChanges, accept: Collection[str]) -> Iterator[Problem]:
+def _meant(pair: OperatorPair, changes: FieldChanges, accept: Collection[str]) -> Iterator[Finding]:
     """Yield the changes beside types that must be accepted, such as another filter."""
     if not (pair.was.is_known and pair.becomes.is_known):
         return
-    for finding in facts_changed(pair):
-        if finding.verdict is not Verdict.INCOMPATIBLE:
-            continue  # the code of a function, which a migration does not ask for
-        name, variable = finding.path.words, finding.path.subject
-        is_asked = variable != name and not (finding.old and finding.new)  # types show it, too
+    for finding in _refusing(facts_changed(pair)):  # the code of a function is not asked for
+        variable = finding.path.subject
+        is_asked = variable != finding.path.words and not (finding.old and finding.new)  # types show it, too
         if finding.rule not in accept and not is_asked and variable not in changes.ttls:
-            told = f"{finding.old or 'none'} -> {finding.new or 'none'}: {finding.reason}"
-            yield Problem(Asks.MEANT, told, name, finding.rule)
+            yield finding
 
 
 def _operator(checkpoint: SparkCheckpoint, number: int) -> SparkOperator:

@@ -135,6 +135,6 @@ def test_a_dataframe_fills_no_row_of_a_join_and_a_converter_gets_the_row():
     )
 
     (problem,) = filled.problems
-    assert str(problem).endswith("not for joins; a converter gets the stored struct, of which it can make the field")
+    assert problem.reason.endswith("not for joins; a converter gets the stored struct, of which it can make the field")
     row = pa.array([{"k": "a"}], pa.struct([("k", pa.string())]))
     assert [{"k": "a", "method": "A"}] == made.convert(row).to_pylist()

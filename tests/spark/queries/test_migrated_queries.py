@@ -260,7 +260,7 @@ def test_distinct_rows_with_columns_in_another_order(queries):
     queries.feed(LAST)
     other = lambda s: s.select("l", "k").distinct()  # noqa: E731 - as the old query
 
-    with pytest.raises(IncompatibleState, match="say which field it was"):
+    with pytest.raises(IncompatibleState, match="names and places of"):
         queries.migrate(other, "append")
     shutil.rmtree(queries.folder / "probe")
     queries.migrate(other, "append", renames={"key.k": "key.k", "key.l": "key.l"})

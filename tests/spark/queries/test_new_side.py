@@ -80,7 +80,7 @@ SUMS = of("sum(w)", "sum(v)")
 def test_an_aggregate_more_needs_no_probe(old, go_on, over_all):
     query = of("sum(w)", "count(*)", "sum(v)")
     checkpoint = old(SUMS)
-    with pytest.raises(IncompatibleState, match=r"value\.count: the field is new"):
+    with pytest.raises(IncompatibleState, match=r"value\.count .*the field is new"):
         go_on(checkpoint, query, was=None)
 
     report, rows = go_on(checkpoint, of("sum(w)", "max(w) as m", "sum(v)"),
@@ -106,7 +106,7 @@ def test_two_sums_that_change_places_are_converted_by_what_they_sum(stream, old,
 def test_another_column_under_the_same_name_is_never_copied_in_silence(stream, old, go_on):
     checkpoint, was = old(of("sum(w)")), of("sum(w)")(stream.source())
     changed = of("sum(v) as `sum(w)`")
-    with pytest.raises(IncompatibleState, match=r"value\.sum: it was sum\(w\), and is sum\(v\) now") as raised:
+    with pytest.raises(IncompatibleState, match=r"value\.sum  sum\(w\) -> sum\(v\)  the column is computed") as raised:
         go_on(checkpoint, changed, was=was)
     assert 'fills={"value.sum": 0}' in str(raised.value)
     assert "--" not in str(raised.value)
@@ -171,7 +171,7 @@ def test_state_is_dropped_only_if_that_is_said(old, go_on):
         return s.groupBy("a").count()
 
     checkpoint = old(lambda s: counted(unseen(s)), "update")
-    with pytest.raises(IncompatibleState, match=r"operator 1 \(dropDuplicates\): the new query has no operator"):
+    with pytest.raises(IncompatibleState, match=r"operator 1 \(dropDuplicates\): \$ .*the new query has no operator"):
         go_on(checkpoint, counted)
 
     report, rows = go_on(checkpoint, counted, operators={1: None})
@@ -188,7 +188,7 @@ def test_of_two_alike_none_is_guessed(old, go_on):
 
     checkpoint = old(twice, "append")
 
-    with pytest.raises(IncompatibleState, match="it may be operator 0 of the new query: say which one"):
+    with pytest.raises(IncompatibleState, match="it may be operator 0 of the new query"):
         go_on(checkpoint, unseen, "append")
 
     go_on(checkpoint, unseen, "append", operators={0: None, 1: 0})

@@ -100,19 +100,19 @@ def test_rows_of_a_join_change_on_both_sides_and_all_stores_stay_consistent(tmp_
 @pytest.mark.parametrize(
     ("key", "changes", "said"),
     [
-        (("string", "long"), {"fills": {"key.field1": 0}}, "key.field1: the join is on more columns"),
-        (("string", "long"), {}, "key.field1: the join is on more columns"),
+        (("string", "long"), {"fills": {"key.field1": 0}}, "key.field1  the join is on more columns"),
+        (("string", "long"), {}, r"key.field1  \(none\) -> bigint  the join is on more columns"),
         (
             (),
             {},
-            "the state of one group becomes that of several|key.field0: keys may become equal without it: rows would",
+            "the state of one group becomes that of several|key.field0  .*keys may become equal without it: rows would",
         ),
         (
             ("string",),
             {"fills": {"value.n": 0}},
-            "value.n: the new types have no such field; those of rows begin with left",
+            "value.n  the new types have no such field; those of rows begin with left",
         ),
-        (("string",), {"fills": {"left.number.x": 0}}, "left.number.x: the new types have no such field"),
+        (("string",), {"fills": {"left.number.x": 0}}, "left.number.x  the new types have no such field"),
     ],
 )
 def test_what_a_join_cannot_take_over_is_refused(tmp_path, key, changes, said):
@@ -206,14 +206,14 @@ def entries_of_families(folder):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda of: [one | {"metadata": {}} for one in of], "left.value.at: the event time .* is none now"),
+        (lambda of: [one | {"metadata": {}} for one in of], "left.value.at  .*the event time .* is none now"),
         (
             lambda of: [*of[:2], *fields(then="timestamp"), *of[2:]],
-            "left.value.then: the field is new",
+            "left.value.then  .*the field is new",
         ),
         (
             lambda of: [*(one | {"metadata": {}} for one in of[:4]), of[2] | {"name": "then"}, of[4]],
-            "left.value.then: the event time .* was left.value.at, and is left.value.then now",
+            "left.value.then  .*the event time .* was left.value.at, and is left.value.then now",
         ),
     ],
 )
@@ -273,9 +273,9 @@ def test_a_key_more_is_a_column_more_before_the_start_of_a_session(tmp_path):
 @pytest.mark.parametrize(
     ("key", "changes", "said"),
     [
-        ((), {}, "key.k: keys may become equal without it: sessions of one key may overlap"),
-        (("k", "l"), {"fills": {"key.l": "a", "value.l": "b"}}, "value.l: it repeats key.l: say the same of both"),
-        (("user",), {"renames": {"key.user": "key.k"}}, "value.user: it repeats key.user"),
+        ((), {}, "key.k  .*keys may become equal without it: sessions of one key may overlap"),
+        (("k", "l"), {"fills": {"key.l": "a", "value.l": "b"}}, "value.l  it repeats key.l: say the same of both"),
+        (("user",), {"renames": {"key.user": "key.k"}}, "value.user  it repeats key.user"),
     ],
 )
 def test_what_sessions_cannot_take_over_is_refused(tmp_path, key, changes, said):

@@ -48,7 +48,7 @@ def test_another_time_to_live_of_a_renamed_variable_is_asked_for(planned):
     old, new, renames = variable("count", expires=True), variable("total", expires=True), {"total": "count"}
 
     assert planned(old, new, FieldChanges(renames)).operators[0].stores[0].was.name == "count"
-    with pytest.raises(IncompatibleState, match=r"time to live of total: 1000 ms -> 9000 ms: .*SPK-12"):
+    with pytest.raises(IncompatibleState, match=r"time to live of total>  1000 ms -> 9000 ms .*SPK-12"):
         planned(old, new, FieldChanges(renames), {"total": "9000 ms"})
     later = planned(old, new, FieldChanges(renames, ttls={"total": "+8000"}), {"total": "9000 ms"})
     assert later.operators[0].stores[0].deadlines.later_ms == 8000
@@ -62,6 +62,6 @@ def test_no_rule_is_asked_for_values_that_none_merges(planned):
         planned(old, new, FieldChanges(merges={"seen{}.s": "max"}))
     (told,) = planned(old, new, FieldChanges(merges={"seen{}.n": "max"})).operators[0].stores[0].findings[1:]
 
-    assert "seen{}.n: keys may become equal without seen{key}.b" in str(caught.value)
-    assert "seen{}.s: no rule merges its type" in str(caught.value)
+    assert 'seen{}.n": "RULE' in str(caught.value)
+    assert "seen{}.s  no rule merges its type" in str(caught.value)
     assert told.reason.startswith("keys may become equal, and no rule merges seen{}.s")
