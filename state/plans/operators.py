@@ -196,9 +196,7 @@ def _normalize(of: _Node, blank: SqlOperator) -> SqlOperator:
 def _rank(of: _Node, blank: SqlOperator) -> SqlOperator:
     data, columns = of.node.data, of.inputs[0].columns
     keys = tuple(columns[index] for index in data["partition"]["fields"])
-    most = _most(data["rankRange"])
-    ranked = rank_text(of.node, columns, says_number=not most)
-    told = attrs.evolve(blank, keys=keys, work=f"{ranked}, {_words(data.get('rankStrategy'))}")
+    told = attrs.evolve(blank, keys=keys, work=f"{rank_text(of.node, columns)}, {_words(data.get('rankStrategy'))}")
     sort = tuple(columns[one["index"]] for one in data["orderBy"]["fields"])
     strategy, ranges = data.get("rankStrategy") or {}, data["rankRange"]
     is_first = ranges.get("type") == "Constant" and ranges.get("end") == 1
@@ -216,8 +214,11 @@ def _rank(of: _Node, blank: SqlOperator) -> SqlOperator:
         state = attrs.evolve(
             state, name="data-state-with-update", kind=StateKind.MAP, user_key=keys_of_rows, has_number=True
         )
-    order = tuple((one["index"], one["isAscending"], one["nullIsLast"]) for one in data["orderBy"]["fields"])
-    return attrs.evolve(told, states=(attrs.evolve(state, most=most, order=order),))
+    if most := _most(ranges):  # it stands beside the rows: what decides is how many of them are kept
+        order = tuple((one["index"], one["isAscending"], one["nullIsLast"]) for one in data["orderBy"]["fields"])
+        state = attrs.evolve(state, most=most, order=order)
+        told = attrs.evolve(told, work=f"{rank_text(of.node, columns, says_number=False)}, {_words(strategy)}")
+    return attrs.evolve(told, states=(state,))
 
 
 def _most(ranges: dict[str, Any]) -> int:

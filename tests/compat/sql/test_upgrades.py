@@ -125,6 +125,21 @@ def test_a_column_that_finds_rows_may_not_begin(plans):
     ]
 
 
+def test_a_rank_that_takes_rows_back_keeps_its_number(plans):
+    """What it keeps beyond is not trimmed here; so another number of rows is other work."""
+
+    def retracted(plan):
+        for node in plan["nodes"]:
+            if "rankStrategy" in node:
+                node["rankStrategy"] = {"type": "Retract"}
+        return plan
+
+    old, new = plans("LN1", "old", retracted), plans("LN1", "new", retracted)
+
+    assert Decision.REFUSE == check(describe_query(old), describe_query(new, old, allows_stale=True)).decision
+    assert Decision.START == check(describe_query(old), describe_query(old, old)).decision
+
+
 def test_names_of_columns_and_numbers_of_nodes_decide_nothing(plans):
     def renumbered(plan):
         for node in plan["nodes"]:
