@@ -10,6 +10,8 @@ from datetime import UTC, datetime, timedelta
 
 import attrs
 
+from stateshift.compat.description import operator_id_of_uid
+
 BEGIN = datetime(2024, 1, 1, tzinfo=UTC)
 EPOCH = int(BEGIN.timestamp()) * 1000
 CSV = (
@@ -410,13 +412,14 @@ NOTHING = {"keyed": {}, "timers": {}, "operator": {}}
 
 
 def kept(operators):
-    """What operators keep, by uid and by kind; queues without timers are left out."""
+    """What operators keep, by id and by kind; queues without timers are left out. Flink 1.20 does not store uids."""
     found = {}
     for operator in operators:
         timers = {time: rows for time, rows in operator.get("timers", {}).items() if rows}
         rooms = {"keyed": operator.get("keyed"), "timers": timers, "operator": operator.get("operator")}
-        found[operator.get("uid")] = {room: states for room, states in rooms.items() if states}
-    return {uid: rooms for uid, rooms in found.items() if rooms}
+        place = operator.get("operator_id") or operator_id_of_uid(operator["uid"]).hex()
+        found[place] = {room: states for room, states in rooms.items() if states}
+    return {place: rooms for place, rooms in found.items() if rooms}
 
 
 def expected(name, plan):

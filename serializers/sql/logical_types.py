@@ -65,6 +65,10 @@ OPAQUE = "OPAQUE"
 """The root of a type that holds objects of Java: a plan has its `summary`, the whole of it is stored alone."""
 
 
+_CLASS = frozenset({"className", "implementationClass"})
+"""What a structured type calls its class: in Flink 2.3, and before."""
+
+
 @attrs.frozen
 class LogicalField:
     """A field of a row or of a structured type; the element of an array; the key or the value of a map.
@@ -124,7 +128,7 @@ class LogicalType:
     def _words(self) -> str:
         name = _SQL_NAMES.get(self.root, self.root)
         if self.root in _FIELDS:
-            of = [f"'{text}'" for parameter, text in self.parameters if parameter == "className"]
+            of = [f"'{text}'" for parameter, text in self.parameters if parameter in _CLASS]
             return f"{name}<{', '.join([*of, *(field.describe() for field in self.fields)])}>"
         if self.root == OPAQUE:
             return str(dict(self.parameters)["summary"])
