@@ -66,7 +66,7 @@ OPAQUE = "OPAQUE"
 
 
 _CLASS = frozenset({"className", "implementationClass"})
-"""What a structured type calls its class: in Flink 2.3, and before."""
+"""What a structured type calls its class; Flink 1.20 has the second alone."""
 
 
 @attrs.frozen
@@ -128,7 +128,7 @@ class LogicalType:
     def _words(self) -> str:
         name = _SQL_NAMES.get(self.root, self.root)
         if self.root in _FIELDS:
-            of = [f"'{text}'" for parameter, text in self.parameters if parameter in _CLASS]
+            of = dict.fromkeys(f"'{text}'" for parameter, text in self.parameters if parameter in _CLASS)
             return f"{name}<{', '.join([*of, *(field.describe() for field in self.fields)])}>"
         if self.root == OPAQUE:
             return str(dict(self.parameters)["summary"])
