@@ -14,10 +14,12 @@ TABLES = {
     "MyTable": f"a INT, b BIGINT, c VARCHAR, d INT, {TIMED}",
     "Other": "x INT, y BIGINT, z VARCHAR, ts2 TIMESTAMP(3), WATERMARK FOR ts2 AS ts2 - INTERVAL '1' SECOND",
     "Third": "k INT, g INT, w VARCHAR",
+    "Versions": "x INT NOT NULL, y BIGINT, z VARCHAR, ts2 TIMESTAMP(3), PRIMARY KEY (x) NOT ENFORCED, WATERMARK FOR ts2 AS ts2 - INTERVAL '40' DAY",
 }
 WIDE = {"MyTable": f"a BIGINT, b BIGINT, c VARCHAR, d INT, {TIMED}"}
 WIDER = WIDE | {"Other": TABLES["Other"].replace("x INT", "x BIGINT")}
 UNIQUE = {"Third": f"{TABLES['Third']}, PRIMARY KEY (k) NOT ENFORCED"}
+WIDE_D = {"MyTable": f"a INT, b BIGINT, c VARCHAR, d BIGINT, {TIMED}"}
 DAY = "INTERVAL '1' DAY"
 
 
@@ -36,6 +38,7 @@ class Upgrade:
         given: The option without which it is refused.
         collides: Whether what `test_sql_upgrades.py` stores has two rows where there is room for one.
         why: Why we say something else than the vendor.
+        is_run: Whether real Flink runs it; else it is judged alone, since its plans need what a session has.
     """
 
     row: str
@@ -48,14 +51,15 @@ class Upgrade:
     given: str = attrs.field(default="", kw_only=True)
     collides: bool = attrs.field(default=False, kw_only=True)
     why: str = attrs.field(default="", kw_only=True)
+    is_run: bool = attrs.field(default=True, kw_only=True)
 
 
 def _grouped(aggregates, keys="b"):
     return f"SELECT {keys}, {aggregates} FROM MyTable GROUP BY {keys}"
 
 
-def _over(aggregates, columns="a, b"):
-    return f"SELECT {columns}, {aggregates} FROM MyTable WINDOW w AS (PARTITION BY a ORDER BY ts)"
+def _over(aggregates, columns="a, b", window="ORDER BY ts", source="MyTable"):
+    return f"SELECT {columns}, {aggregates} FROM {source} WINDOW w AS (PARTITION BY a {window})"
 
 
 def _first(order, columns="a, b, c", keys="a"):
@@ -76,6 +80,22 @@ def _legacy(aggregates, keys="a", size=DAY):
 
 JOIN = "SELECT {} FROM MyTable m JOIN Other o ON {}"
 INTERVALS = "SELECT m.a, m.c, o.z FROM MyTable m JOIN Other o ON m.a = o.x AND m.ts BETWEEN o.ts2 - INTERVAL '{}' HOUR AND o.ts2"
+
+VERSIONED = "SELECT {} FROM MyTable m JOIN Versions FOR SYSTEM_TIME AS OF m.ts AS o ON m.a = o.x"
+RATES = "CREATE TABLE Rates (x INT, y BIGINT, z VARCHAR, t TIMESTAMP(3), p AS PROCTIME()) WITH ('connector'='filesystem','path'='@INPUT@/Versions','format'='csv','source.monitor-interval'='1 s','csv.null-literal'='');\nVERSIONS Rate OF Rates BY p, x;\nSELECT {} FROM MyTable m, LATERAL TABLE(Rate(m.proctime)) AS o WHERE m.a = o.x"
+WINDOWS = f"SELECT {{}} FROM (SELECT * FROM TABLE(TUMBLE(TABLE MyTable, DESCRIPTOR(ts), {DAY}))) m JOIN (SELECT * FROM TABLE(TUMBLE(TABLE Other, DESCRIPTOR(ts2), {DAY}))) o ON m.a = o.x AND m.window_start = o.window_start AND m.window_end = o.window_end"
+WINDOW_LAST = f"SELECT {{}} FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end, a ORDER BY ts DESC) AS n FROM TABLE(TUMBLE(TABLE MyTable, DESCRIPTOR(ts), {DAY}))) WHERE n = 1"
+SUMS_OF = "(SELECT a, b, {} FROM MyTable GROUP BY a, b)"
+ROWS_BEFORE = "ORDER BY ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW"
+RANGE_BEFORE = "ORDER BY ts RANGE BETWEEN INTERVAL '9' HOUR PRECEDING AND CURRENT ROW"
+PICKED = "(SELECT {}, ts, proctime FROM MyTable WHERE d IS NOT NULL)"
+SINKS = "CREATE TABLE Sums ({}) WITH ('connector'='{}');\nCREATE {}TABLE Counts (a INT, n BIGINT) WITH ('connector'='blackhole');\n"
+BOTH = "STATEMENT SET BEGIN INSERT INTO Sums SELECT b, SUM(a) FROM MyTable GROUP BY b; INSERT INTO Counts SELECT a, COUNT(*) FROM MyTable GROUP BY a; END"
+INTO_ONE = "INSERT INTO Sums SELECT b, SUM(a) FROM MyTable GROUP BY b"
+LOOKED_UP = "CREATE TABLE Dim (id INT, name STRING) WITH ('connector'='looked-up');\nSELECT {} FROM (SELECT a, COUNT(*) AS n, PROCTIME() AS p FROM MyTable GROUP BY a) m {}JOIN Dim FOR SYSTEM_TIME AS OF m.p AS d ON m.a = d.id"
+FUNCTION = "CREATE TEMPORARY SYSTEM FUNCTION Times AS 'fx.Sql$Twice';\n"
+CHANGED = "CREATE TABLE Changed (id INT{}, v INT, c VARCHAR{}) WITH ('connector'='filesystem','path'='@INPUT@/Changed','format'='debezium-json','source.monitor-interval'='1 s');\nCREATE TABLE ById (id INT, v INT, c VARCHAR, PRIMARY KEY ({}) NOT ENFORCED) WITH ('connector'='blackhole');\nINSERT INTO ById SELECT id, v, c FROM Changed{}"
+LONG_INTERVALS = INTERVALS.format(40).replace("HOUR", "DAY")
 
 WINDOW_TOP = f"SELECT {{}} FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY b DESC) AS {{}} FROM TABLE(TUMBLE(TABLE MyTable, DESCRIPTOR(ts), {DAY}))) WHERE n <= 3"
 MATCHED = "SELECT x FROM MyTable MATCH_RECOGNIZE (PARTITION BY a ORDER BY ts MEASURES A.b AS x AFTER MATCH SKIP PAST LAST ROW PATTERN ({}) DEFINE A AS A.d = 1, B AS B.d = 2)"
@@ -116,8 +136,9 @@ UPGRADES = [
     Upgrade("GA7b", _grouped("SUM(a)", "b, d"), _grouped("SUM(a)", "b"), "refuse", "none"),
     Upgrade("GA7c", _grouped("SUM(a)", "b"), "SELECT b + 1, SUM(a) FROM MyTable GROUP BY b + 1", "refuse", "none"),
     Upgrade("GA10", _grouped("SUM(a)"), _grouped("MIN(a)"), "refuse", "none"),
-    Upgrade("OV4", _over("MAX(d) OVER w"), _over("MIN(d) OVER w"), "refuse", "partial"),
-    Upgrade("OV5", _over("MAX(d) OVER w, SUM(d) OVER w"), _over("SUM(d) OVER w, MAX(d) OVER w"), "refuse", "full"),
+    Upgrade("OV4", _over("MAX(d) OVER w, SUM(d) OVER w"), _over("MIN(d) OVER w, SUM(d) OVER w"), "partial", "partial"),
+    Upgrade("OV4b", _over("MAX(d) OVER w"), _over("MIN(d) OVER w"), "refuse", ""),
+    Upgrade("OV5", _over("MAX(d) OVER w, SUM(d) OVER w"), _over("SUM(d) OVER w, MAX(d) OVER w"), "migrate", "full"),
     Upgrade("OV6", _over("MAX(d) OVER w"), _over("MAX(d) OVER w", "a, b, c"), "start", "none"),
     Upgrade("GW2", _legacy("a, SUM(b), MAX(c)"), _legacy("a, SUM(b)"), "migrate", "full"),
     Upgrade("GW5", _legacy("a, SUM(b), MAX(c)"), _legacy("a, MAX(c), SUM(b)"), "migrate", "full"),
@@ -202,7 +223,9 @@ UPGRADES = [
         "migrate",
         "full",
     ),
-    Upgrade("TS3", "SELECT a, b FROM MyTable ORDER BY ts", "SELECT a, b, c FROM MyTable ORDER BY ts", "refuse", "none"),
+    Upgrade(
+        "TS3", "SELECT a, b FROM MyTable ORDER BY ts", "SELECT a, b, c FROM MyTable ORDER BY ts", "migrate", "none"
+    ),
     Upgrade(
         "TS4", "SELECT a, b, d FROM MyTable ORDER BY ts", "SELECT a, b, d FROM MyTable ORDER BY ts, d", "refuse", "none"
     ),
@@ -261,7 +284,69 @@ UPGRADES = [
         tables={"Renamed": TABLES["MyTable"]},
     ),
     Upgrade("WN1", WINDOW_TOP.format("a, b", "n"), WINDOW_TOP.format("a, b, window_start", "n"), "start", "full"),
-    Upgrade("WN2", WINDOW_TOP.format("a, b", "n"), WINDOW_TOP.format("a, b, n", "n"), "refuse", "full"),
+    Upgrade("WN2", WINDOW_TOP.format("a, b", "n"), WINDOW_TOP.format("a, b, n", "n"), "start", "full"),
+    Upgrade(
+        "J9",
+        VERSIONED.format("m.a, o.z"),
+        VERSIONED.format("m.a, o.z").replace(" JOIN", " LEFT JOIN"),
+        "refuse",
+        "none",
+    ),
+    Upgrade("J9b", VERSIONED.format("m.a, o.z"), VERSIONED.format("m.a, o.z") + " AND m.b > o.y", "refuse", "none"),
+    Upgrade("J9c", VERSIONED.format("m.a, m.c, o.z"), VERSIONED.format("m.a, m.c, m.d, o.z"), "migrate", "none"),
+    Upgrade("J9d", VERSIONED.format("m.a, m.c, o.z, o.y"), VERSIONED.format("m.a, o.z"), "migrate", "none"),
+    Upgrade("J10", LOOKED_UP.format("m.a, m.n, d.name", ""), LOOKED_UP.format("m.a, m.n", "LEFT "), "start", "full"),
+    Upgrade(
+        "K1",
+        SINKS.format("b BIGINT, n INT", "blackhole", "") + BOTH,
+        SINKS.format("b BIGINT, n INT", "blackhole", "") + INTO_ONE,
+        "migrate",
+        "full",
+    ),
+    Upgrade(
+        "K3",
+        SINKS.format("b BIGINT, n INT", "blackhole", "") + INTO_ONE,
+        SINKS.format("b BIGINT, n INT", "print", "") + INTO_ONE,
+        "start",
+        "full",
+    ),
+    Upgrade(
+        "K3b",
+        SINKS.format("b BIGINT, n INT", "blackhole", "") + INTO_ONE,
+        (SINKS.format("b BIGINT, n INT", "blackhole", "") + INTO_ONE).replace(" Sums ", " Renamed "),
+        "start",
+        "full",
+    ),
+    Upgrade(
+        "K5",
+        CHANGED.format(" NOT NULL", ", PRIMARY KEY (id) NOT ENFORCED", "id", ""),
+        CHANGED.format("", "", "id", " ON CONFLICT DO DEDUPLICATE"),
+        "refuse",
+        "conditional",
+    ),
+    Upgrade(
+        "K5b",
+        CHANGED.format(" NOT NULL", ", PRIMARY KEY (id) NOT ENFORCED", "v", " ON CONFLICT DO DEDUPLICATE"),
+        CHANGED.format(" NOT NULL", "", "v", " ON CONFLICT DO DEDUPLICATE"),
+        "start",
+        "",
+    ),
+    Upgrade(
+        "O2",
+        FUNCTION + _grouped("SUM(Times(d))"),
+        FUNCTION + _grouped("SUM(Times(d))"),
+        "start",
+        "unknown",
+        is_run=False,
+    ),
+    Upgrade(
+        "O5",
+        SINKS.format("b BIGINT, n INT", "blackhole", "TEMPORARY ") + BOTH,
+        SINKS.format("b BIGINT, n INT", "blackhole", "TEMPORARY ").replace("n BIGINT", "n BIGINT NOT NULL") + INTO_ONE,
+        "migrate",
+        "unknown",
+        is_run=False,
+    ),
     Upgrade("CEP1", MATCHED.format("A B"), MATCHED.format("A B+"), "refuse", "none"),
     # Changes that the published table does not have.
     Upgrade("X1", _grouped("COUNT(DISTINCT c), SUM(a)"), _grouped("SUM(a), COUNT(DISTINCT c)"), "migrate", ""),
@@ -320,7 +405,7 @@ UPGRADES = [
         "X22",
         _over("MAX(d) OVER w"),
         _over("MAX(d) OVER w"),
-        "refuse",
+        "migrate",
         "",
         tables={"MyTable": f"a INT, b BIGINT, c VARCHAR, d BIGINT, {TIMED}"},
     ),
@@ -392,5 +477,195 @@ UPGRADES = [
         _grouped("COUNT(*)", "b").replace("MyTable", f"({_top(n=3)})"),
         "refuse",
         "",
+    ),
+    Upgrade("IJ1", LONG_INTERVALS, LONG_INTERVALS.replace("m.c,", "m.c, m.d,"), "migrate", ""),
+    Upgrade(
+        "IJ2",
+        LONG_INTERVALS.replace("m.c,", "m.c, m.d,").replace(" JOIN", " LEFT JOIN"),
+        LONG_INTERVALS.replace("m.c,", "m.d,").replace(" JOIN", " LEFT JOIN"),
+        "migrate",
+        "",
+    ),
+    Upgrade(
+        "IJ3",
+        LONG_INTERVALS.replace("m.c,", "m.d,"),
+        LONG_INTERVALS.replace("m.c,", "m.d,"),
+        "migrate",
+        "",
+        tables=WIDE_D,
+    ),
+    Upgrade(
+        "IJ4",
+        INTERVALS.format(9),
+        INTERVALS.format(9).replace("m.ts", "m.proctime"),
+        "refuse",
+        "",
+    ),
+    Upgrade("WJ1", WINDOWS.format("m.a, m.c, o.z"), WINDOWS.format("m.a, m.c, m.d, o.z"), "migrate", ""),
+    Upgrade(
+        "WJ2",
+        WINDOWS.format("m.a, m.c, m.d, o.z").replace(" JOIN", " LEFT JOIN"),
+        WINDOWS.format("m.a, m.d").replace(" JOIN", " LEFT JOIN"),
+        "migrate",
+        "",
+        tables=WIDE_D,
+    ),
+    Upgrade(
+        "WJ3",
+        WINDOWS.format("m.a, m.c, o.z"),
+        WINDOWS.format("m.a, m.c, o.z").replace(" JOIN", " LEFT JOIN"),
+        "refuse",
+        "",
+    ),
+    Upgrade(
+        "WJ4",
+        WINDOWS.format("m.a, m.c, o.z"),
+        WINDOWS.format("m.a, m.c, o.z").replace("'1' DAY", "'2' DAY"),
+        "refuse",
+        "",
+    ),
+    Upgrade("WR1", WINDOW_TOP.format("a, b", "n"), WINDOW_TOP.format("a, b, c", "n"), "migrate", ""),
+    Upgrade("WR2", WINDOW_TOP.format("a, b, c, d", "n"), WINDOW_TOP.format("b, d", "n"), "migrate", "", tables=WIDE_D),
+    Upgrade(
+        "WR3", WINDOW_TOP.format("a, b", "n"), WINDOW_TOP.format("a, b", "n").replace("<= 3", "<= 2"), "refuse", ""
+    ),
+    Upgrade("WD1", WINDOW_LAST.format("a, b, c"), WINDOW_LAST.format("a, b, c, d"), "migrate", ""),
+    Upgrade("WD2", WINDOW_LAST.format("a, b, c, d"), WINDOW_LAST.format("d, a, c"), "migrate", "", tables=WIDE_D),
+    Upgrade(
+        "WD3", WINDOW_LAST.format("a, b, c"), WINDOW_LAST.format("a, b, c").replace("ts DESC", "ts ASC"), "refuse", ""
+    ),
+    Upgrade(
+        "OV7",
+        _over("MAX(d) OVER w, COUNT(b) OVER w", window=ROWS_BEFORE),
+        _over("COUNT(b) OVER w, MAX(d) OVER w", window=ROWS_BEFORE),
+        "migrate",
+        "",
+    ),
+    Upgrade(
+        "OV8",
+        _over("MAX(d) OVER w, SUM(b) OVER w", window=RANGE_BEFORE),
+        _over("SUM(b) OVER w", window=RANGE_BEFORE),
+        "migrate",
+        "",
+    ),
+    Upgrade(
+        "OV9",
+        _over("COUNT(b) OVER w", window=ROWS_BEFORE),
+        _over("COUNT(b) OVER w, SUM(d) OVER w", window=ROWS_BEFORE),
+        "refuse",
+        "",
+    ),
+    Upgrade(
+        "OV10",
+        _over("COUNT(b) OVER w, MAX(d) OVER w", window="ORDER BY proctime"),
+        _over("MAX(d) OVER w, SUM(b) OVER w, COUNT(b) OVER w", window="ORDER BY proctime"),
+        "partial",
+        "",
+    ),
+    Upgrade(
+        "OV11",
+        _over("SUM(d) OVER w", "a, b, c", source=PICKED.format("a, b, c, d")),
+        _over("SUM(d) OVER w", "a, c", source=PICKED.format("a, c, d")),
+        "migrate",
+        "",
+    ),
+    Upgrade(
+        "OV12",
+        _over("COUNT(d) OVER w", "a, c", ROWS_BEFORE, PICKED.format("a, c, d")),
+        _over("COUNT(d) OVER w", "a, b, c", ROWS_BEFORE, PICKED.format("a, b, c, d")),
+        "migrate",
+        "",
+        tables=WIDE_D,
+    ),
+    Upgrade(
+        "OV13",
+        _over("COUNT(b) OVER w, MAX(d) OVER w", window="ORDER BY proctime ROWS BETWEEN 3 PRECEDING AND CURRENT ROW"),
+        _over("MAX(d) OVER w, COUNT(b) OVER w", window="ORDER BY proctime ROWS BETWEEN 3 PRECEDING AND CURRENT ROW"),
+        "migrate",
+        "",
+    ),
+    Upgrade(
+        "OV14",
+        _over("COUNT(b) OVER w, MAX(d) OVER w", window="ORDER BY b"),
+        _over("MAX(d) OVER w, COUNT(b) OVER w", window="ORDER BY b"),
+        "migrate",
+        "",
+    ),
+    Upgrade(
+        "OV15",
+        _over("COUNT(b) OVER w, MAX(d) OVER w", window="ORDER BY b ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"),
+        _over("MAX(d) OVER w", window="ORDER BY b ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"),
+        "migrate",
+        "",
+    ),
+    Upgrade(
+        "OV16",
+        _over("COUNT(b) OVER w", window="ORDER BY b"),
+        _over("COUNT(b) OVER w, SUM(b) OVER w", window="ORDER BY b"),
+        "refuse",
+        "",
+    ),
+    Upgrade("OV17", _over("COUNT(b) OVER w"), _over("COUNT(b) OVER w", window=ROWS_BEFORE), "refuse", ""),
+    Upgrade(
+        "OV18",
+        _over(
+            "COUNT(b) OVER w, MAX(d) OVER w",
+            window="ORDER BY proctime RANGE BETWEEN INTERVAL '9' HOUR PRECEDING AND CURRENT ROW",
+        ),
+        _over(
+            "MAX(d) OVER w, COUNT(b) OVER w",
+            window="ORDER BY proctime RANGE BETWEEN INTERVAL '9' HOUR PRECEDING AND CURRENT ROW",
+        ),
+        "migrate",
+        "",
+    ),
+    Upgrade(
+        "TJ1",
+        VERSIONED.format("m.a, m.c, m.d, o.z"),
+        VERSIONED.format("m.d, m.a, o.z, o.y"),
+        "migrate",
+        "",
+        tables=WIDE_D,
+    ),
+    Upgrade("TJ2", RATES.format("m.a, o.z, o.y"), RATES.format("m.a, o.z"), "migrate", ""),
+    Upgrade("TJ3", RATES.format("m.a, o.z"), RATES.format("m.a, m.c, o.z, o.y"), "migrate", ""),
+    Upgrade(
+        "RR1",
+        _top("a, s, m", order="s", source=SUMS_OF.format("SUM(d) AS s, MAX(c) AS m")),
+        _top("a, s", order="s", source=SUMS_OF.format("SUM(d) AS s, MAX(c) AS m")),
+        "migrate",
+        "",
+    ),
+    Upgrade(
+        "RR2",
+        _top("a, m, s", order="s", source=SUMS_OF.format("SUM(d) AS s, MAX(c) AS m")),
+        _top("a, s, m", order="s", source=SUMS_OF.format("MAX(c) AS m, SUM(d) AS s")),
+        "migrate",
+        "",
+    ),
+    Upgrade(
+        "RR3",
+        _top("a, s", order="s", source=SUMS_OF.format("SUM(d) AS s")),
+        _top("a, s, m", order="s", source=SUMS_OF.format("SUM(d) AS s, MAX(c) AS m")),
+        "refuse",
+        "",
+    ),
+    Upgrade(
+        "RR4",
+        _top("a, s", order="s", source=SUMS_OF.format("SUM(d) AS s")),
+        _top("a, s", order="s", source=SUMS_OF.format("SUM(d) AS s")),
+        "refuse",
+        "",
+        tables=WIDE_D,
+    ),
+    Upgrade(
+        "RR5",
+        _top("a, s", order="s", source=SUMS_OF.format("SUM(d) AS s")),
+        _top("a, s", n=2, order="s", source=SUMS_OF.format("SUM(d) AS s")),
+        "refuse",
+        "",
+    ),
+    Upgrade(
+        "TS5", "SELECT a, b, c FROM MyTable ORDER BY ts, b", "SELECT c, b FROM MyTable ORDER BY ts, b", "migrate", ""
     ),
 ]

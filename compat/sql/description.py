@@ -10,7 +10,7 @@ import attrs
 
 from ...serializers.compatibility import Finding, Flag, Verdict
 from ...serializers.containers.lists import ListSerializer, MapSerializer
-from ...serializers.containers.ttl import TtlSerializer
+from ...serializers.containers.ttl import TtlSerializer, TtlSerializerSnapshot
 from ...serializers.containers.tuples import TupleSerializer
 from ...serializers.errors import UnsupportedFormat
 from ...serializers.flink.namespaces import SqlTimeWindowSerializer, VoidNamespaceSerializer
@@ -34,7 +34,7 @@ from .pairing import pair_columns
 from .query import Namespace, Removal, SqlOperator, SqlQuery, SqlState, SqlUpgrade, ValueForm
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from ...serializers.serializer import TypeSerializer
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
@@ -42,6 +42,12 @@ if TYPE_CHECKING:
 
 _ITEMS: dict[ValueForm, TypeSerializer[Any]] = {
     ValueForm.COUNT: IntSerializer(), ValueForm.FLAG: BooleanSerializer(), ValueForm.TIME: LongSerializer(),
+}  # fmt: skip
+
+_AROUND_ROWS: dict[ValueForm, Callable[[TypeSerializer[Any]], TypeSerializer[Any]]] = {
+    ValueForm.ROWS: ListSerializer,
+    ValueForm.FLAGGED_ROWS: lambda row: ListSerializer(TupleSerializer((row, BooleanSerializer()))),
+    ValueForm.NUMBERED_KEYS: lambda row: ListSerializer(TupleSerializer((row, ListSerializer(LongSerializer())))),
 }  # fmt: skip
 
 _NAMESPACES: dict[Namespace, TypeSerializer[Any]] = {
@@ -76,7 +82,7 @@ def describe_operator(
         stored: That one as it is stored: it has the types which a plan does not show.
     """
     key = None
-    if of.keys:
+    if of.keys or of.states:
         old_keys = None if was is None else was.keys
         snapshot = None if stored is None or stored.key is None else stored.key.snapshot
         row = _row(of.keys, old_keys, Removal.BY_KEY, is_key=True, stored=snapshot)
@@ -116,13 +122,15 @@ def describe_state(
         item = _ITEMS[of.form]
     else:
         item = _row(of.columns, old_columns, of.removal, is_key=False, stored=snapshot)
-        if of.form is ValueForm.ROWS:
-            item = ListSerializer(item)
+        if wrap := _AROUND_ROWS.get(of.form):
+            item = wrap(item)
     if of.has_number:
         item = TupleSerializer((item, IntSerializer()))
-    if of.ttl_ms:
+    if of.ttl_ms or (of.ttl_of_job and isinstance(snapshot, TtlSerializerSnapshot)):
         item = TtlSerializer(item)
-    if of.kind is StateKind.MAP:
+    if of.kind is StateKind.MAP and not of.user_key:
+        item = MapSerializer(LongSerializer(), item, nullable_values=True)
+    elif of.kind is StateKind.MAP:
         counted = of.form is ValueForm.COUNT  # such rows are found as the values of other states are
         keys = None if snapshot is None or not snapshot.children() else snapshot.children()[0]
         key = _row(of.user_key, old_keys, of.removal, is_key=not counted, stored=keys)

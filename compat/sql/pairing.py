@@ -53,9 +53,9 @@ def pair_operators(old: SqlQuery, new: SqlQuery, said: Mapping[int, int]) -> lis
 
     gone: set[int] = set()
 
-    def pair(of: Callable[[SqlOperator], object]) -> None:
+    def pair(of: Callable[[SqlOperator], object], *, sinks: bool = False) -> None:
         groups = _grouped(left, of)
-        for alike, ours in _grouped(open_new, of).items():
+        for alike, ours in _grouped((one for one in open_new if sinks or not one.is_of_table), of).items():
             theirs = groups.get(alike, [])
             if len(ours) == len(theirs) == 1:
                 taken = list(zip(theirs, ours, strict=True))
@@ -69,7 +69,7 @@ def pair_operators(old: SqlQuery, new: SqlQuery, said: Mapping[int, int]) -> lis
         left[:] = [one for one in left if one.node not in gone]
         open_new[:] = [one for one in open_new if one.node not in pairs]
 
-    pair(lambda one: one.identity)
+    pair(lambda one: one.identity, sinks=True)
     pair(lambda one: (one.kind, one.key_set, one.rows, one.work))
     pair(lambda one: (one.kind, one.key_set, one.rows))
     pair(lambda one: (one.kind, one.key_set, one.work))
@@ -77,11 +77,16 @@ def pair_operators(old: SqlQuery, new: SqlQuery, said: Mapping[int, int]) -> lis
     by_kind = [_grouped(side, lambda one: one.kind) for side in (left, open_new)]
     for kind, ours in by_kind[1].items():
         theirs = by_kind[0].get(kind, [])
-        if len(ours) == len(theirs) == 1 and ours[0].keys:
+        if len(ours) == len(theirs) == 1 and ours[0].is_keyed:
             pairs[ours[0].node] = Match(ours[0], theirs[0])
             left.remove(theirs[0])
     for one in new.operators:
-        alike = tuple(other for other in left if other.kind == one.kind and other.key_set == one.key_set)
+        alike = tuple(
+            other
+            for other in left
+            if (other.kind, other.key_set) == (one.kind, one.key_set)
+            and (other.work == one.work or not one.is_of_table)
+        )
         pairs.setdefault(one.node, Match(one, may_be=alike))
     return [pairs[one.node] for one in new.operators]
 
@@ -127,7 +132,7 @@ def pair_columns(
 
 
 def _paired(column: Column, alike: list[int], removal: Removal, *, is_key: bool) -> RowColumn:
-    by_all = is_key or removal is Removal.BY_ROW
+    by_all = is_key or removal in _EXACT
     if alike:
         return RowColumn(column.name, alike.pop(0) if len(alike) > 1 else alike[0], is_exact=by_all)
     if removal is Removal.ACCUMULATED and column.begins is not None:
@@ -137,11 +142,16 @@ def _paired(column: Column, alike: list[int], removal: Removal, *, is_key: bool)
     return RowColumn(column.name, why=_why_begun(removal, is_key=is_key), is_refused=is_refused)
 
 
+_EXACT = frozenset({Removal.BY_ROW, Removal.TAKEN_OFF})
+
+
 def _why_begun(removal: Removal, *, is_key: bool) -> str:
     if is_key:
         return "the column is new in the key by which rows are found, and stored rows have no value for it"
     if removal is Removal.ACCUMULATED:
         return "the aggregate is new, and what it would begin with is not known"
+    if removal is Removal.TAKEN_OFF:
+        return "the aggregate is new, and values are taken off it later that it would not have"
     if removal is Removal.BY_ROW:
         return (
             "the column is new, and its input takes rows back: what is stored must be what is taken back later, and"

@@ -40,6 +40,7 @@ class Removal(enum.Enum):
     BY_KEY = "rows are found by their key"
     BY_ROW = "rows are found by all of their columns"
     ACCUMULATED = "values are accumulated"
+    TAKEN_OFF = "values are accumulated, and taken off again later"
 
 
 class Namespace(enum.Enum):
@@ -57,6 +58,10 @@ class ValueForm(enum.Enum):
     ROW = enum.auto()
     ROWS = enum.auto()
     """A list of rows."""
+    FLAGGED_ROWS = enum.auto()
+    """A list of rows, each with a flag."""
+    NUMBERED_KEYS = enum.auto()
+    """A list of rows that are keys, each with the numbers of the rows that have it."""
     COUNT = enum.auto()
     FLAG = enum.auto()
     TIME = enum.auto()
@@ -73,10 +78,11 @@ class SqlState:
         kind: Its kind.
         form: What its values are.
         columns: The columns of a row, if values are rows.
-        user_key: The columns of the keys of a map.
+        user_key: The columns of the keys of a map; none: they are times or numbers.
         has_number: Whether a number stands behind each value: that of the matches, on the outer side of a join, or the
             place within a rank.
         ttl_ms: How long values live, in milliseconds, with a time stamp before each; 0: for ever, without one.
+        ttl_of_job: Whether no plan says it, but the running job: then it is as it is stored.
         computed: What a view is computed from, in words.
         removal: How stored rows are found again.
         namespace: What values belong to, beside a key.
@@ -92,6 +98,7 @@ class SqlState:
     user_key: tuple[Column, ...] = ()
     has_number: bool = False
     ttl_ms: int = 0
+    ttl_of_job: bool = False
     computed: str = ""
     removal: Removal = Removal.BY_ROW
     namespace: Namespace = Namespace.VOID
@@ -128,6 +135,7 @@ class SqlOperator:
         work: What else decides what it does with them, in words.
         unknown: Why its states are not known, or "".
         uids: The uids that Flink gives to its transformations.
+        ordered: The columns by which rows are sorted in an order that is stored as code of Java.
     """
 
     node: int
@@ -139,6 +147,7 @@ class SqlOperator:
     work: str = ""
     unknown: str = ""
     uids: tuple[str, ...] = ()
+    ordered: tuple[Column, ...] = ()
 
     @property
     def title(self) -> str:
@@ -154,6 +163,16 @@ class SqlOperator:
     def key_set(self) -> tuple[str, ...]:
         """What its keys are computed from, in whatever order they stand."""
         return tuple(sorted(self.key_texts))
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether it keeps rows by key, or may do so: connectors alone do not."""
+        return bool(self.keys or self.states or self.unknown)
+
+    @property
+    def is_of_table(self) -> bool:
+        """Whether it is a sink that keeps no rows: that of another table is another one, with state of its own."""
+        return self.kind == "sink" and not self.is_keyed
 
     @property
     def identity(self) -> tuple[object, ...]:

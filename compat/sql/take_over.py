@@ -136,6 +136,10 @@ class _TakeOver:
         if any(old is not None and new.most > old.most for old, new in pair_states(was, one)):
             kept = [f"{max(state.most for state in side.states):,} rows of each key" for side in (was, one)]
             yield _other("SQL-11", kept[:1], kept[1:], "the rows that are to be kept now were left out before")
+        if [column.type for column in was.ordered] != [column.type for column in one.ordered]:
+            old, new = (", ".join(column.type.describe() for column in side.ordered) for side in (was, one))
+            reason = "rows are kept in an order that is code of Java, which this release does not write for other types"
+            yield Finding("$", "SQL-13", _REFUSED, old, new, reason, (_KEEP_QUERY, _EMPTY))
         views = [(old, new) for old, new in pair_states(was, one) if new.form is ValueForm.VIEW and old is not None]
         if any(bool(old.ttl_ms) is not bool(new.ttl_ms) for old, new in views):
             reason = "what aggregates keep beside their row cannot get or lose a time to live in this release"
@@ -155,7 +159,7 @@ class _TakeOver:
                 for other in match.may_be
             )
             yield Finding("$", "SQL-9", _REFUSED, found, one.title, "what they compute does not tell them apart", ways)
-        elif one.keys or one.unknown:
+        elif one.is_keyed:
             reason = "the operator is new, and would begin without the rows that came before"
             yield Finding("$", "SQL-9", _REFUSED, "", one.title, reason, (_KEEP_QUERY, _EMPTY))
 

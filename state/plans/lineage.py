@@ -345,9 +345,35 @@ def sides(inputs: list[Rows]) -> list[Rows]:
     ]
 
 
+def join_spec(node: PlanNode) -> dict[str, Any]:
+    """Return the part of a join of any kind that says its type, keys and further condition."""
+    found: dict[str, Any] = node.data.get("intervalJoinSpec", node.data)["joinSpec"]
+    return found
+
+
+def join_times(node: PlanNode, inputs: list[Rows]) -> str:
+    """Return how the rows of both sides of a join are near each other in time, in words; "" of one of all time."""
+    left, right = (rows.columns for rows in sides(inputs))
+    if bounds := node.data.get("intervalJoinSpec", {}).get("windowBounds"):
+        where = f"{bounds['leftLowerBound']} to {bounds['leftUpperBound']} ms from"
+        by = "event" if bounds["isEventTime"] else "processing"
+        times = (left[bounds["leftTimeIndex"]].computed, right[bounds["rightTimeIndex"]].computed)
+        return short(f"{times[0]} {where} {times[1]} in {by} time")
+    if "leftWindowing" in node.data:
+        found = [_as_json(node.data[f"{side}Windowing"].get("window")) for side in ("left", "right")]
+        return short(f"in windows {' and '.join(found)}")
+    if "leftTimeAttributeIndex" in node.data:
+        place = node.data["rightTimeAttributeIndex"]
+        version = right[place].computed if place >= 0 else "processing time"
+        is_function = bool(node.data.get("isTemporalFunctionJoin"))
+        of = "of the function " if is_function else ""
+        return short(f"{of}with the version of {version} at {left[node.data['leftTimeAttributeIndex']].computed}")
+    return ""
+
+
 def _join(node: PlanNode, names: _Names, inputs: list[Rows]) -> Rows:
     left, right = sides(inputs)
-    spec = node.data["joinSpec"]
+    spec = join_spec(node)
     kind = str(spec["joinType"])
     both = (*left.columns, *right.columns)
     keys = [
@@ -356,9 +382,13 @@ def _join(node: PlanNode, names: _Names, inputs: list[Rows]) -> Rows:
     ]
     further = spec.get("nonEquiCondition")
     on = [*sorted(keys), *([] if further is None else [expression_text(further, both)])]
-    told = f"{kind.lower()} join of ({_side(left)}) with ({_side(right)}) on {' and '.join(on) or 'nothing'}"
+    times = join_times(node, inputs)
+    told = f"{kind.lower()} {node.kind.replace('-', ' ')} of ({_side(left)}) with ({_side(right)})"
+    told = f"{told} on {' and '.join(on) or 'nothing'}{f' {times}' if times else ''}"
     columns = left.columns if kind in _LEFT_ALONE else both
-    inserts = left.is_insert_only and right.is_insert_only and kind == "INNER"
+    inserts = left.is_insert_only
+    if node.kind != "temporal-join":
+        inserts &= right.is_insert_only and (kind == "INNER" or bool(times))
     return Rows(_named(names, [one.computed for one in columns]), (short(told),), inserts)
 
 
@@ -414,6 +444,56 @@ def window_text(node: PlanNode, columns: Sequence[Column]) -> str:
     return short(f"window {_as_json(told)}{'' if time is None else f' by {columns[time].computed}'}")
 
 
+def _windows(node: PlanNode, names: _Names, inputs: list[Rows]) -> Rows:
+    """Return rows with the start, the end and the time of their window behind."""
+    columns, window = inputs[0].columns, window_text(node, inputs[0].columns)
+    more = [f"window_{one} of {window}" for one in ("start", "end", "time")]
+    computed = [*(one.computed for one in columns), *more[: len(names) - len(columns)]]
+    return Rows(_named(names, computed), _with(inputs[0].conditions, window), inputs[0].is_insert_only)
+
+
+def over_columns(node: PlanNode, columns: Sequence[Column]) -> tuple[Column, ...]:
+    """Return the columns to which the aggregates over a window refer: those of the input, and constants behind."""
+    constants = (
+        Column("constant", type_of(one["type"], ""), expression_text(one, columns))
+        for one in node.data["overSpec"].get("constants") or ()
+    )
+    return (*columns, *constants)
+
+
+def over_text(node: PlanNode, columns: Sequence[Column]) -> str:
+    """Return the window over which aggregates are computed, in words."""
+    spec = node.data["overSpec"]
+    (group,) = spec["groups"]
+    known = over_columns(node, columns)
+    bounds = []
+    for side in ("lowerBound", "upperBound"):
+        bound = group[side]
+        offset = "" if bound.get("offset") is None else f"{expression_text(bound['offset'], known)} "
+        way = {True: " PRECEDING", False: " FOLLOWING", None: ""}[bound.get("isPreceding")]
+        bounds.append(f"{offset}{bound['kind']}{way}")
+    keys = ", ".join(columns[index].computed for index in spec["partition"]["fields"]) or "nothing"
+    unit = "ROWS" if group["isRows"] else "RANGE"
+    return short(f"OVER each {keys} by {order_text(group['orderBy'], columns)} {unit} {' to '.join(bounds)}")
+
+
+def over_time(node: PlanNode, columns: Sequence[Column]) -> str:
+    """Return the kind of time by which a window goes: ROWTIME, PROCTIME, or "" if it goes by a column of values."""
+    (group,) = node.data["overSpec"]["groups"]
+    kinds = {dict(columns[one["index"]].type.parameters).get("kind", "") for one in group["orderBy"]["fields"]}
+    return next((kind for kind in ("ROWTIME", "PROCTIME") if kinds == {kind}), "")
+
+
+def _over(node: PlanNode, names: _Names, inputs: list[Rows]) -> Rows:
+    columns = inputs[0].columns
+    told, known = over_text(node, columns), over_columns(node, columns)
+    (group,) = node.data["overSpec"]["groups"]
+    computed = [one.computed for one in columns]
+    computed += [f"{aggregate_text(call, known)} {told}" for call in group["aggCalls"]]
+    inserts = inputs[0].is_insert_only and bool(over_time(node, columns))
+    return Rows(_named(names, computed), inputs[0].conditions, inserts)
+
+
 def _union(_: PlanNode, names: _Names, inputs: list[Rows]) -> Rows:
     told = f"union of {' with '.join(sorted(f'({_side(one)})' for one in inputs))}"
     computed = []
@@ -463,8 +543,22 @@ def _normalized(node: PlanNode, inputs: list[Rows]) -> tuple[tuple[str, ...], bo
     return _with(inputs[0].conditions, *told), False
 
 
+def _of_window(node: PlanNode, inputs: list[Rows]) -> tuple[tuple[str, ...], bool]:
+    told = window_first_text(node, inputs[0].columns)
+    return _with(inputs[0].conditions, told), inputs[0].is_insert_only
+
+
+def window_first_text(node: PlanNode, columns: Sequence[Column]) -> str:
+    """Return which row of each window is kept, in words."""
+    keys = ", ".join(columns[index].computed for index in node.data["partitionKeys"]) or "nothing"
+    place = "last" if node.data["keepLastRow"] else "first"
+    by = columns[node.data["orderKey"]].computed
+    return short(f"the {place} by {by} of each {keys} in each {window_text(node, columns)}")
+
+
 _KEPT_COLUMNS: dict[str, Callable[[PlanNode, list[Rows]], tuple[tuple[str, ...], bool]]] = {
-    "deduplicate": _deduplicated, "changelog-normalize": _normalized,
+    "deduplicate": _deduplicated, "changelog-normalize": _normalized, "window-deduplicate": _of_window,
+    "temporal-sort": _as_they_come,
 }  # fmt: skip
 """Of operators that send rows on as they come, which rows these are, and whether they only insert."""
 
@@ -474,24 +568,37 @@ def _rank(node: PlanNode, names: _Names, inputs: list[Rows]) -> Rows:
     told = rank_text(node, columns)
     computed = [one.computed for one in columns]
     computed += [f"{told}: the number"] * (len(names) - len(columns))
-    return Rows(_named(names, computed), _with(inputs[0].conditions, told), is_insert_only=False)
+    is_of_window = node.kind == "window-rank" and inputs[0].is_insert_only
+    return Rows(_named(names, computed), _with(inputs[0].conditions, told), is_insert_only=is_of_window)
 
 
 def rank_text(node: PlanNode, columns: Sequence[Column], *, says_number: bool = True) -> str:
     """Return which rows a rank keeps, in words; of a Top-N also without their number."""
     work = node.data
     ranges = f" {_as_json(work['rankRange'])}" if says_number else ""
-    keys = _told_keys(columns, work["partition"]["fields"])
-    order = ", ".join(
+    partition, sort = (work.get(one) or work[other] for one, other in _SPELLED_OF_RANKS)
+    keys, window = _told_keys(columns, partition["fields"]), window_text(node, columns)
+    told = f"{work['rankType']}{ranges} of each {keys} by {order_text(sort, columns)}"
+    return short(f"{told} in each {window}" if window else told)
+
+
+_SPELLED_OF_RANKS = (("partition", "partitionSpec"), ("orderBy", "sortSpec"))
+"""What a rank and one of windows call their parts."""
+
+
+def order_text(sort: Any, columns: Sequence[Column]) -> str:
+    """Return an order of rows in words."""
+    return ", ".join(
         f"{columns[one['index']].computed} {'ASC' if one['isAscending'] else 'DESC'}"
         f"{' NULLS LAST' if one['nullIsLast'] else ''}"
-        for one in work["orderBy"]["fields"]
+        for one in sort["fields"]
     )
-    return short(f"{work['rankType']}{ranges} of each {keys} by {order}")
 
 
 _COMPUTED: dict[str, Callable[[PlanNode, _Names, list[Rows]], Rows]] = {
-    "calc": _calc, "join": _join, "union": _union, "rank": _rank, "group-aggregate": _aggregate,
+    "calc": _calc, "join": _join, "interval-join": _join, "window-join": _join, "temporal-join": _join,
+    "union": _union, "rank": _rank, "window-rank": _rank, "over-aggregate": _over, "window-table-function": _windows,
+    "group-aggregate": _aggregate,
     "global-group-aggregate": _aggregate, "window-aggregate": _aggregate, "global-window-aggregate": _aggregate,
     "group-window-aggregate": _aggregate, "local-group-aggregate": _local, "local-window-aggregate": _local,
 }  # fmt: skip

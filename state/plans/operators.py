@@ -16,6 +16,7 @@ from ...compat.description import StateKind
 from ...compat.sql.description import describe_query
 from ...compat.sql.query import Column, Namespace, Removal, SqlOperator, SqlQuery, SqlState, ValueForm
 from ...serializers.errors import CorruptFile
+from ...serializers.sql.logical_types import LogicalType
 from ..storage.files import read_file
 from .aggregates import accumulators_of
 from .column_types import type_of
@@ -26,16 +27,23 @@ from .lineage import (
     digest,
     expression_text,
     functions_in,
+    join_spec,
+    join_times,
     options_of,
+    order_text,
+    over_columns,
+    over_text,
+    over_time,
     rank_text,
     sides,
     table_of,
+    window_first_text,
     window_text,
 )
 from .time_to_live import ttl_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from ...compat.description import JobDescription
     from .compiled_plan import CompiledPlan, PlanNode
@@ -79,9 +87,11 @@ def describe_plan(plan: CompiledPlan) -> SqlQuery:
 
 
 def _is_stateless(node: PlanNode) -> bool:
-    """Whether a node keeps nothing; of what gives rows their windows, sessions alone keep rows."""
+    """Whether a node keeps nothing; of windows, sessions keep rows, and so do those lookups that wait for answers."""
     if node.kind == "window-table-function":
         return "SessionWindow" not in json.dumps(node.data.get("windowing"))
+    if node.kind == "lookup-join":
+        return not (node.data.get("requireUpsertMaterialize") or node.data.get("asyncLookupOptions"))
     return node.kind in _STATELESS
 
 
@@ -135,8 +145,62 @@ class _Node:
         return Removal.NEVER if self.inputs[of].is_insert_only else otherwise
 
 
+def _joined(of: _Node, blank: SqlOperator, states: Iterable[SqlState]) -> SqlOperator:
+    """Return a join of any kind with its states: its key, and its work in words."""
+    spec, (left, right) = join_spec(of.node), sides(of.inputs)
+    keys = tuple(left.columns[index] for index in spec["leftKeys"])
+    further, times = spec.get("nonEquiCondition"), join_times(of.node, of.inputs)
+    others = [right.columns[index].computed for index in spec["rightKeys"]]
+    filtered = spec.get("filterNulls") or [None] * len(keys)
+    equal = sorted(
+        f"{one.computed} = {other}{_OF_NULLS[drops]}" for one, other, drops in zip(keys, others, filtered, strict=True)
+    )
+    told = [] if further is None else [expression_text(further, [*left.columns, *right.columns])]
+    work = f"{str(spec['joinType']).lower()} join on {' and '.join([*equal, *told])} {times}"
+    return attrs.evolve(blank, keys=keys, states=tuple(states), work=work.strip())
+
+
+def _interval_join(of: _Node, blank: SqlOperator) -> SqlOperator:
+    names = [f"IntervalJoin{side.capitalize()}" for side in _SIDES]
+    caches = [
+        SqlState(
+            name=f"{name}Cache", kind=StateKind.MAP, form=ValueForm.FLAGGED_ROWS, columns=rows.columns,
+            removal=of.removal(Removal.BY_ROW, number),
+        )
+        for number, (name, rows) in enumerate(zip(names, sides(of.inputs), strict=True))
+    ]  # fmt: skip
+    return _joined(of, blank, [*caches, *(_time(f"{name}TimerState") for name in names)])
+
+
+def _window_join(of: _Node, blank: SqlOperator) -> SqlOperator:
+    states = [
+        SqlState(
+            name=f"{side}-records", kind=StateKind.LIST, form=ValueForm.ROWS, columns=rows.columns,
+            removal=of.removal(Removal.BY_ROW, number), namespace=Namespace.SLICE,
+        )
+        for number, (side, rows) in enumerate(zip(_SIDES, sides(of.inputs), strict=True))
+    ]  # fmt: skip
+    return _joined(of, blank, states)
+
+
+def _temporal_join(of: _Node, blank: SqlOperator) -> SqlOperator:
+    """Return a join with versions; those that are stored are found by their time, and joined by the left rows."""
+    left, right = sides(of.inputs)
+    removal = Removal.BY_KEY if left.is_insert_only else Removal.BY_ROW
+    versions = SqlState(name="right", columns=right.columns, removal=removal)
+    if of.node.data["rightTimeAttributeIndex"] < 0:
+        return _joined(of, blank, [versions])
+    waiting = SqlState(name="left", kind=StateKind.MAP, columns=left.columns, removal=of.removal(Removal.BY_ROW))
+    times = _time("next-index"), _time("timer")
+    return _joined(of, blank, [waiting, attrs.evolve(versions, kind=StateKind.MAP), *times])
+
+
+def _time(name: str) -> SqlState:
+    return SqlState(name=name, form=ValueForm.TIME)
+
+
 def _join(of: _Node, blank: SqlOperator) -> SqlOperator:
-    spec = of.node.data["joinSpec"]
+    spec = join_spec(of.node)
     both = sides(of.inputs)
     kind = str(spec["joinType"])
     states = []
@@ -156,16 +220,7 @@ def _join(of: _Node, blank: SqlOperator) -> SqlOperator:
             form = ValueForm.ROW if unique else ValueForm.COUNT
             state = attrs.evolve(state, kind=StateKind.MAP, user_key=user_key, form=form)
         states.append(state)
-    keys = tuple(both[0].columns[index] for index in spec["leftKeys"])
-    further = spec.get("nonEquiCondition")
-    others = [both[1].columns[index].computed for index in spec["rightKeys"]]
-    filtered = spec.get("filterNulls") or [None] * len(keys)
-    equal = sorted(
-        f"{one.computed} = {other}{_OF_NULLS[drops]}" for one, other, drops in zip(keys, others, filtered, strict=True)
-    )
-    told = [] if further is None else [expression_text(further, [*both[0].columns, *both[1].columns])]
-    work = f"{kind.lower()} join on {' and '.join([*equal, *told])}"
-    return attrs.evolve(blank, keys=keys, states=tuple(states), work=work.strip())
+    return _joined(of, blank, states)
 
 
 def _deduplicate(of: _Node, blank: SqlOperator) -> SqlOperator:
@@ -201,8 +256,14 @@ def _rank(of: _Node, blank: SqlOperator) -> SqlOperator:
     strategy, ranges = data.get("rankStrategy") or {}, data["rankRange"]
     is_first = ranges.get("type") == "Constant" and ranges.get("end") == 1
     by_time = any(dict(one.type.parameters).get("kind") == "PROCTIME" for one in sort)
-    if strategy.get("type") not in {"AppendFast", "UpdateFast"} or by_time or not sort:
-        return attrs.evolve(told, unknown="the layout of a rank whose input takes rows back is not known")
+    if by_time or not sort:
+        return attrs.evolve(told, unknown="the layout of a rank without an order, or by processing time, is not known")
+    if strategy["type"] == "Retract":
+        data_state = SqlState(
+            name="data-state", kind=StateKind.MAP, form=ValueForm.ROWS, columns=columns, user_key=sort,
+            ttl_ms=of.ttl_ms(), removal=of.removal(Removal.BY_ROW),
+        )  # fmt: skip
+        return attrs.evolve(told, states=(data_state,), ordered=sort)
     state = SqlState(name="Top1-Rank-State", columns=columns, ttl_ms=of.ttl_ms(), removal=of.removal(Removal.BY_KEY))
     if not is_first and strategy["type"] == "AppendFast":
         state = attrs.evolve(
@@ -227,6 +288,86 @@ def _most(ranges: dict[str, Any]) -> int:
     return int(ranges["end"]) if is_plain and ranges["end"] > 1 else 0
 
 
+def _window_rank(of: _Node, blank: SqlOperator) -> SqlOperator:
+    columns = of.inputs[0].columns
+    keys, sort = (
+        tuple(columns[place] for place in places)
+        for places in (
+            of.node.data["partitionSpec"]["fields"], [one["index"] for one in of.node.data["sortSpec"]["fields"]]
+        )
+    )  # fmt: skip
+    state = SqlState(
+        name="window_rank", kind=StateKind.MAP, form=ValueForm.ROWS, columns=columns, user_key=sort,
+        removal=of.removal(Removal.BY_ROW), namespace=Namespace.SLICE,
+    )  # fmt: skip
+    return attrs.evolve(blank, keys=keys, states=(state,), work=rank_text(of.node, columns))
+
+
+def _window_deduplicate(of: _Node, blank: SqlOperator) -> SqlOperator:
+    columns = of.inputs[0].columns
+    state = SqlState(
+        name="window_deduplicate", columns=columns, removal=of.removal(Removal.BY_KEY), namespace=Namespace.SLICE
+    )
+    keys = of.picked("partitionKeys")
+    return attrs.evolve(blank, keys=keys, states=(state,), work=window_first_text(of.node, columns))
+
+
+def _temporal_sort(of: _Node, blank: SqlOperator) -> SqlOperator:
+    columns = of.inputs[0].columns
+    sort = of.node.data["orderBy"]
+    told = attrs.evolve(blank, work=f"sorts by {order_text(sort, columns)}")
+    if dict(columns[sort["fields"][0]["index"]].type.parameters).get("kind") != "ROWTIME":
+        return attrs.evolve(told, unknown="the layout of a sort by processing time is not known")
+    rows = SqlState(
+        name="dataState", kind=StateKind.MAP, form=ValueForm.ROWS, columns=columns, removal=of.removal(Removal.BY_ROW)
+    )
+    return attrs.evolve(told, states=(rows, _time("lastTriggeringTsState")))
+
+
+def _over(of: _Node, blank: SqlOperator) -> SqlOperator:
+    data, columns = of.node.data["overSpec"], of.inputs[0].columns
+    (group,) = data["groups"]
+    time, is_bounded = over_time(of.node, columns), group["lowerBound"]["kind"] != "UNBOUNDED_PRECEDING"
+    calls = {"aggCalls": group["aggCalls"]}
+    if is_bounded:  # a row that leaves the window is taken off
+        calls |= {"aggCallNeedRetractions": [True] * len(group["aggCalls"]), "needRetraction": True}
+    found = accumulators_of(calls, over_columns(of.node, columns))
+    keys = tuple(columns[index] for index in data["partition"]["fields"])
+    told = attrs.evolve(blank, keys=keys, work=over_text(of.node, columns))
+    if found.unknown:
+        return attrs.evolve(told, work=f"{told.work} {_words(group['aggCalls'])}", unknown=found.unknown)
+    removal = Removal.TAKEN_OFF if is_bounded or not time else Removal.ACCUMULATED
+    accumulators = SqlState(name="accState", columns=found.columns, removal=removal, ttl_of_job=True)
+    rows = SqlState(
+        name="inputState", kind=StateKind.MAP, form=ValueForm.ROWS, columns=columns, removal=of.removal(Removal.BY_ROW)
+    )
+    last, count = _time("lastTriggeringTsState"), _time("processedCountState")
+    layouts = {
+        ("PROCTIME", False, False): (accumulators,), ("PROCTIME", False, True): (accumulators,),
+        ("PROCTIME", True, True): (rows, accumulators, count, _time("smallestTSState")),
+        ("PROCTIME", True, False): (rows, accumulators, _time("cleanupTsState")),
+        ("ROWTIME", False, False): (accumulators, rows), ("ROWTIME", False, True): (accumulators, rows),
+        ("ROWTIME", True, True): (last, count, accumulators, rows),
+        ("ROWTIME", True, False): (last, accumulators, rows, _time("cleanupTsState")),
+    }  # fmt: skip
+    states = layouts.get((time, is_bounded, bool(group["isRows"])))
+    if states is None and not is_bounded:
+        sort = tuple(columns[one["index"]] for one in group["orderBy"]["fields"])
+        by = (_ROW_NUMBER,) if group["isRows"] else sort
+        states = (
+            _time("idState"),
+            SqlState(name="sortedListState", form=ValueForm.NUMBERED_KEYS, columns=sort, removal=rows.removal),
+            attrs.evolve(rows, name="valueMapState", form=ValueForm.ROW),
+            attrs.evolve(accumulators, name="accMapState", kind=StateKind.MAP, user_key=by),
+        )
+    if states is None:
+        return attrs.evolve(told, unknown="the layout of a bounded window by a column of values is not known")
+    return attrs.evolve(told, states=(*states, *found.views))
+
+
+_ROW_NUMBER = Column("number", LogicalType("BIGINT"), "the number of the row")
+
+
 def _aggregate(of: _Node, blank: SqlOperator) -> SqlOperator:
     data, rows = of.node.data, of.inputs[0]
     columns = rows.columns if rows.aggregated is None else rows.aggregated
@@ -239,7 +380,7 @@ def _aggregate(of: _Node, blank: SqlOperator) -> SqlOperator:
     namespace = Namespace.TIME_WINDOW if "SessionWindow" in window else _NAMESPACES.get(of.node.kind, Namespace.VOID)
     state = SqlState(
         name="window-aggs" if window else "accState", columns=found.columns, ttl_ms=of.ttl_ms(),
-        removal=Removal.BY_ROW if data.get("needRetraction") else Removal.ACCUMULATED, namespace=namespace,
+        removal=Removal.TAKEN_OFF if data.get("needRetraction") else Removal.ACCUMULATED, namespace=namespace,
     )  # fmt: skip
     views = tuple(attrs.evolve(one, namespace=namespace) for one in found.views)
     return attrs.evolve(told, states=(state, *views))
@@ -288,7 +429,9 @@ def _not_known(of: _Node, blank: SqlOperator) -> SqlOperator:
 
 
 _LAYOUTS: dict[str, Callable[[_Node, SqlOperator], SqlOperator]] = {
-    "join": _join, "deduplicate": _deduplicate, "changelog-normalize": _normalize, "rank": _rank,
+    "join": _join, "interval-join": _interval_join, "window-join": _window_join, "temporal-join": _temporal_join,
+    "window-rank": _window_rank, "window-deduplicate": _window_deduplicate, "over-aggregate": _over,
+    "temporal-sort": _temporal_sort, "deduplicate": _deduplicate, "changelog-normalize": _normalize, "rank": _rank,
     "group-aggregate": _aggregate, "global-group-aggregate": _aggregate, "window-aggregate": _aggregate,
     "global-window-aggregate": _aggregate, "group-window-aggregate": _aggregate,
     "table-source-scan": _connector, "sink": _connector,

@@ -5,10 +5,21 @@ import org.apache.flink.configuration.Configuration;
 import org.apache.flink.core.execution.JobClient;
 import org.apache.flink.core.execution.SavepointFormatType;
 import org.apache.flink.table.api.EnvironmentSettings;
+import org.apache.flink.table.api.Expressions;
 import org.apache.flink.table.api.Schema;
 import org.apache.flink.table.api.TableDescriptor;
 import org.apache.flink.table.api.TableEnvironment;
 import org.apache.flink.table.catalog.Column;
+import org.apache.flink.table.connector.source.DynamicTableSource;
+import org.apache.flink.table.connector.source.LookupTableSource;
+import org.apache.flink.table.connector.source.lookup.LookupFunctionProvider;
+import org.apache.flink.table.data.GenericRowData;
+import org.apache.flink.table.data.RowData;
+import org.apache.flink.table.data.StringData;
+import org.apache.flink.table.factories.DynamicTableFactory;
+import org.apache.flink.table.factories.DynamicTableSourceFactory;
+import org.apache.flink.table.functions.LookupFunction;
+import org.apache.flink.table.functions.ScalarFunction;
 import org.apache.flink.table.types.utils.DataTypeUtils;
 
 import java.net.ServerSocket;
@@ -28,9 +39,10 @@ import java.util.regex.*;
  *
  * <pre>
  * compile SCRIPT PLAN          the last statement of a script, whose statements end with ";\n", as a plan; SET NAME=VALUE before it;
- *                              a SELECT gets a sink of its own
+ *                              a SELECT gets a sink of its own; VERSIONS NAME OF TABLE BY TIME, KEY makes a temporal table function
  * run PLAN SAVEPOINT|- OUT     the plan, from a savepoint, until its input is read; then a canonical savepoint into OUT
  * native PLAN SAVEPOINT|- OUT  the same with a native savepoint
+ * ignoring PLAN SAVEPOINT OUT  the same, where the savepoint has state that the plan does not take
  * live PLAN SECONDS            the plan for so long from when it runs, which is printed; results are written each second
  * </pre>
  */
@@ -48,12 +60,64 @@ public final class Sql {
                 i += 3;
             } else {
                 SavepointFormatType form = a[i].equals("native") ? SavepointFormatType.NATIVE : SavepointFormatType.CANONICAL;
-                run(Paths.get(a[i + 1]), a[i + 2], Paths.get(a[i + 3]), form);
+                run(Paths.get(a[i + 1]), a[i + 2], Paths.get(a[i + 3]), form, a[i].equals("ignoring"));
                 i += 4;
             }
             System.out.println("done " + i);
         }
         System.exit(0);
+    }
+
+    /** A function of a user, of which plans have the name alone. */
+    public static class Twice extends ScalarFunction {
+        public Integer eval(Integer x) {
+            return x == null ? null : 2 * x;
+        }
+    }
+
+    /** The connector 'looked-up': a table (id INT, name STRING) that has each id. */
+    public static class LookedUp implements DynamicTableSourceFactory, LookupTableSource {
+        public static class Find extends LookupFunction {
+            @Override
+            public Collection<RowData> lookup(RowData key) {
+                return List.of(GenericRowData.of(key.getInt(0), StringData.fromString("name of " + key.getInt(0))));
+            }
+        }
+
+        @Override
+        public String factoryIdentifier() {
+            return "looked-up";
+        }
+
+        @Override
+        public Set<org.apache.flink.configuration.ConfigOption<?>> requiredOptions() {
+            return Set.of();
+        }
+
+        @Override
+        public Set<org.apache.flink.configuration.ConfigOption<?>> optionalOptions() {
+            return Set.of();
+        }
+
+        @Override
+        public DynamicTableSource createDynamicTableSource(DynamicTableFactory.Context context) {
+            return this;
+        }
+
+        @Override
+        public LookupRuntimeProvider getLookupRuntimeProvider(LookupContext context) {
+            return LookupFunctionProvider.of(new Find());
+        }
+
+        @Override
+        public DynamicTableSource copy() {
+            return this;
+        }
+
+        @Override
+        public String asSummaryString() {
+            return "looked up";
+        }
     }
 
     private static TableEnvironment tables(Configuration more) {
@@ -73,7 +137,10 @@ public final class Sql {
         for (String s : Files.readString(script).split(";\n")) if (!s.isBlank()) statements.add(s.strip());
         for (String s : statements.subList(0, statements.size() - 1)) {
             if (s.startsWith("SET ")) t.getConfig().set(s.substring(4, s.indexOf('=')), s.substring(s.indexOf('=') + 1));
-            else t.executeSql(s);
+            else if (s.startsWith("VERSIONS ")) {
+                String[] w = s.split("[ ,]+");
+                t.createTemporarySystemFunction(w[1], t.from(w[3]).createTemporalTableFunction(Expressions.$(w[5]), Expressions.$(w[6])));
+            } else t.executeSql(s);
         }
         countNodesFromOne();
         String last = statements.get(statements.size() - 1);
@@ -110,12 +177,13 @@ public final class Sql {
         j.cancel().get();
     }
 
-    private static void run(Path plan, String savepoint, Path out, SavepointFormatType form) throws Exception {
+    private static void run(Path plan, String savepoint, Path out, SavepointFormatType form, boolean ignoring) throws Exception {
         int port;
         try (ServerSocket free = new ServerSocket(0)) { port = free.getLocalPort(); }
         Configuration c = new Configuration();
         c.setString("rest.port", String.valueOf(port));
         if (!savepoint.equals("-")) c.setString("execution.state-recovery.path", savepoint);
+        if (ignoring) c.setString("execution.state-recovery.ignore-unclaimed-state", "true");
         JobClient j = tables(c).executeSql("EXECUTE PLAN '" + plan.toUri() + "'").getJobClient().get();
         long last = -1, since = System.nanoTime();
         while (last <= 0 || System.nanoTime() - since < 1_500_000_000L) {
