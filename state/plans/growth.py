@@ -89,8 +89,8 @@ class Growth:
         return grows and set(self.leaves) <= {Leaves.TAKEN_BACK, Leaves.OUTRANKED}
 
 
-_REMOVING = frozenset({Removal.BY_KEY, Removal.BY_ROW})
-_RANKS = frozenset({"rank", "window-rank"})
+_REMOVING = frozenset({Removal.BY_KEY, Removal.BY_ROW, Removal.TAKEN_OFF})
+_LISTS = frozenset({ValueForm.ROWS, ValueForm.NUMBERED_KEYS})
 
 
 def growth_of(operator: SqlOperator, state: SqlState) -> Growth:
@@ -102,13 +102,13 @@ def growth_of(operator: SqlOperator, state: SqlState) -> Growth:
         leaves.append({Expiry.OF_THE_JOB: Leaves.JOB, Expiry.BY_TIME: Leaves.TIME}[expiry])
     if operator.states[0].removal in _REMOVING:  # a view goes with the row that it is beside
         leaves.append(Leaves.TAKEN_BACK)
-    if operator.kind in _RANKS:
+    if operator.kind == "rank" and not operator.ordered:  # one that takes rows back keeps them all
         leaves.append(Leaves.OUTRANKED)
     return Growth(_keeps(state), tuple(leaves), is_of_keys=bool(operator.keys))
 
 
 def _keeps(state: SqlState) -> Keeps:
-    if state.kind is StateKind.LIST or (state.kind is StateKind.VALUE and state.form is ValueForm.ROWS):
+    if state.kind is StateKind.LIST or (state.kind is StateKind.VALUE and state.form in _LISTS):
         return Keeps.ROW
     if state.kind is not StateKind.MAP:
         return Keeps.KEY
@@ -117,7 +117,7 @@ def _keeps(state: SqlState) -> Keeps:
     if state.form is ValueForm.COUNT:
         return Keeps.DIFFERENT_ROW
     if not state.user_key:
-        return Keeps.TIME
+        return Keeps.ROW if state.form is ValueForm.ROW else Keeps.TIME
     return Keeps.SORT_KEY if state.form is ValueForm.ROWS else Keeps.UNIQUE_KEY
 
 

@@ -195,8 +195,8 @@ def _temporal_join(of: _Node, blank: SqlOperator) -> SqlOperator:
     return _joined(of, blank, [waiting, attrs.evolve(versions, kind=StateKind.MAP), *times])
 
 
-def _time(name: str) -> SqlState:
-    return SqlState(name=name, form=ValueForm.TIME)
+def _time(name: str, removal: Removal = Removal.NEVER) -> SqlState:
+    return SqlState(name=name, form=ValueForm.TIME, removal=removal)
 
 
 def _join(of: _Node, blank: SqlOperator) -> SqlOperator:
@@ -355,7 +355,7 @@ def _over(of: _Node, blank: SqlOperator) -> SqlOperator:
         sort = tuple(columns[one["index"]] for one in group["orderBy"]["fields"])
         by = (_ROW_NUMBER,) if group["isRows"] else sort
         states = (
-            _time("idState"),
+            _time("idState", rows.removal),
             SqlState(name="sortedListState", form=ValueForm.NUMBERED_KEYS, columns=sort, removal=rows.removal),
             attrs.evolve(rows, name="valueMapState", form=ValueForm.ROW),
             attrs.evolve(accumulators, name="accMapState", kind=StateKind.MAP, user_key=by),

@@ -37,6 +37,13 @@ def query(root):
         ("upsert-materialize", "values", Keeps.ROW, BACK, True),
         ("window-aggregate-tumble", "window-aggs", Keeps.KEY, (Leaves.WINDOW,), False),
         ("group-window-session", "window-aggs", Keeps.KEY, (Leaves.WINDOW,), False),
+        ("window-rank", "window_rank", Keeps.SORT_KEY, (Leaves.WINDOW,), False),
+        ("window-join", "left-records", Keeps.ROW, (Leaves.WINDOW,), False),
+        ("interval-join", "IntervalJoinLeftCache", Keeps.TIME, (Leaves.TIME,), False),
+        ("temporal-join", "left", Keeps.ROW, (Leaves.JOB,), False),
+        ("over-row-time-rows", "inputState", Keeps.TIME, (Leaves.JOB,), False),
+        ("over-row", "valueMapState", Keeps.ROW, (Leaves.JOB,), False),
+        ("rank-retract", "data-state", Keeps.SORT_KEY, BACK, True),
     ],
 )
 def test_what_a_state_has_values_for_and_when_they_go(query, name, state, keeps, leaves, is_endless):
