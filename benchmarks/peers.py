@@ -79,7 +79,8 @@ def find_peers() -> Peers:
     avro = [*spark.glob("avro-1*.jar"), *spark.glob("jackson-*.jar")]
     logging = sorted(jars.glob("log4j-*.jar"))
     version = str(javac_version(jdk / "javac"))
-    libraries = (flink, *avro, *logging)
+    tables = sorted(jars.glob("flink-table-api-java-uber-*.jar")) + sorted(jars.glob("flink-table-runtime-*.jar"))
+    libraries = (flink, *tables, *avro, *logging)
     files = sorted(SOURCES.rglob("*.java"))
     told = b"\0".join([flink.name.encode(), version.encode(), *(file.read_bytes() for file in files)])
     classes = cache_folder() / f"benchmarks-{hashlib.sha256(told).hexdigest()[:16]}"

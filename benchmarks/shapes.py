@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import itertools
+from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,13 +22,14 @@ from stateshift.state.columnar.bootstrap import StateColumns
 from stateshift.state.columnar.new_savepoint import NewSavepoint
 from stateshift.state.columnar.row_sources import resolve
 from stateshift.state.columnar.row_streams import NewOperator, RowCount, write_streams
-from stateshift.state.columnar.rows import RowEncoder
+from stateshift.state.columnar.rows import ENCODED_ROWS, RowEncoder
 from stateshift.state.storage.files import Folder
 
+from . import sql_rows
 from .states_before import STATE, UID
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from stateshift import Job
 
@@ -39,6 +41,7 @@ _TEXTS = 1 << 16
 _ELEMENTS = 5
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
+Table = Callable[[np.random.Generator, Numbers], dict[str, Any]]
 
 
 @attrs.frozen
@@ -49,7 +52,7 @@ class Shape:
         name: As in tables and `--shapes`.
         title: What it is.
         table: Gives the columns of some entries, from a random generator and their numbers.
-        columns: Which of these become key, user key and value.
+        columns: Which of these become key, user key and value; none: the table has encoded entries.
         stored_as: The shape whose savepoint serves it as well.
         is_avro: Whether values are plain Avro binary.
         rows: Rows of the table for each entry: the elements of a list.
@@ -58,7 +61,7 @@ class Shape:
 
     name: str
     title: str
-    table: Callable[[np.random.Generator, Numbers], dict[str, pa.Array]]
+    table: Table
     columns: dict[str, Any]
     stored_as: str = ""
     is_avro: bool = False
@@ -114,13 +117,28 @@ def _encoded(shape: Shape, job: Job, entries: int, seed: int) -> Iterator[pa.Rec
     encoder: RowEncoder | None = None
     for first in range(0, entries, shape.at_once):
         numbers = np.arange(first, min(first + shape.at_once, entries), dtype=np.int64)
-        batch = pa.RecordBatch.from_pydict(shape.table(random, np.repeat(numbers, shape.rows)))
+        table = shape.table(random, np.repeat(numbers, shape.rows))
+        if not shape.columns:
+            yield _sorted(_complete(table))
+            continue
+        batch = pa.RecordBatch.from_pydict(table)
         if encoder is None:
             source = StateColumns(UID, STATE, **shape.columns)
             encoder = RowEncoder(resolve(job, [(source, batch.schema)])[0], KEY_GROUPS, _no_rows)
         for rows in encoder.encode([batch]):
-            order = np.argsort(rows.column("key_group").to_numpy(), kind="stable")
-            yield rows.take(pa.array(order))
+            yield _sorted(rows)
+
+
+def _sorted(rows: pa.RecordBatch) -> pa.RecordBatch:
+    return rows.take(pa.array(np.argsort(rows.column("key_group").to_numpy(), kind="stable")))
+
+
+def _complete(entries: dict[str, Any]) -> pa.RecordBatch:
+    """Give encoded entries of the one state of the one operator as rows."""
+    count = len(entries["key"])
+    zeros, nothing = pa.array(np.zeros(count, np.int32)), pa.nulls(count, pa.binary())
+    same = {"operator": zeros, "state": zeros, "place": [b""] * count, "error": nothing}
+    return pa.RecordBatch.from_pydict(same | entries, schema=ENCODED_ROWS)
 
 
 def _no_rows(_: Any) -> Any:
@@ -233,6 +251,34 @@ def _nested(random: np.random.Generator, numbers: Numbers) -> dict[str, pa.Array
     }
 
 
+def _side(random: np.random.Generator, numbers: Numbers) -> dict[str, pa.Array]:
+    """Five fields of a side of a join; a tenth of the texts is null."""
+    count = len(numbers)
+    return {
+        "customer": pa.array(random.integers(-100, 65_436, size=count, dtype=np.int32)),
+        "id": pa.array(numbers),
+        "item": _or_null(random, _texts(random, count, 3, 20), 0.1),
+        "price": pa.array(random.random(count) * 1e4),
+        "time": pa.array(random.integers(1 << 40, 1 << 41, size=count)),
+    }
+
+
+def _totals(random: np.random.Generator, numbers: Numbers) -> dict[str, pa.Array]:
+    """Five accumulators."""
+    count = len(numbers)
+    return {
+        "count": pa.array(random.integers(1, 1000, size=count)),
+        "highest": pa.array(random.random(count) * 1e4),
+        "paid": pa.array(random.integers(1, 1 << 40, size=count)),
+        "seen": pa.array(random.integers(1, 1 << 20, size=count)),
+        "units": pa.array(random.integers(-100, 65_436, size=count, dtype=np.int32)),
+    }
+
+
+def _keyed(table: Table) -> Table:
+    return lambda random, numbers: {"key": pa.array(numbers * 7919)} | table(random, numbers)
+
+
 SHAPES = {
     shape.name: shape
     for shape in (
@@ -251,5 +297,10 @@ SHAPES = {
         ),
         Shape("nested", "a POJO in a POJO, 5 % of the texts not ASCII", _nested, {"key_by": "key"}),
         Shape("ttl", "as S2, and TTL is switched on", _s2, {"key_by": "key"}, stored_as="S2"),
+        Shape("join", "rows of SQL that a join counts: widened, added", lambda random, numbers: sql_rows.sides(_side(random, numbers), numbers, KEY_GROUPS, counted=True), {}),
+        Shape("side", "rows of SQL by key: widened, added", lambda random, numbers: sql_rows.sides(_side(random, numbers), numbers, KEY_GROUPS), {}),
+        Shape("record", "a POJO with the fields of those", _keyed(_side), {"key_by": "key"}),
+        Shape("aggregate", "five accumulators of SQL: widened, added", lambda random, numbers: sql_rows.totals(_totals(random, numbers), numbers, KEY_GROUPS), {}),
+        Shape("totals", "a POJO with the fields of those", _keyed(_totals), {"key_by": "key"}),
     )
 }

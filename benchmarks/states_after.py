@@ -16,7 +16,8 @@ from stateshift import (
     record,
 )
 
-from .states_before import STATE, job_of
+from . import sql_rows
+from .states_before import ROW_KEY, STATE, job_of
 
 REGION = "eu-west-1"
 
@@ -69,6 +70,32 @@ class Order:
     paid: bool = True
 
 
+@record(java_class="bench.Side")
+@attrs.frozen
+class Side:
+    """`customer` is widened, `voucher` added."""
+
+    customer: int | None
+    id: int | None
+    item: str | None
+    price: float | None
+    time: int | None
+    voucher: int | None = None
+
+
+@record(java_class="bench.Totals")
+@attrs.frozen
+class Totals:
+    """`units` is widened, `returned` added."""
+
+    count: int | None
+    highest: float | None
+    paid: int | None
+    seen: int | None
+    units: int | None
+    returned: int | None = None
+
+
 AVRO = {
     "type": "record",
     "name": "bench.Rec",
@@ -92,3 +119,8 @@ MAP = job_of(int, MapStateDescriptor(STATE, str, Rec))
 LIST = job_of(int, ListStateDescriptor(STATE, Rec))
 NESTED = job_of(str, ValueStateDescriptor(STATE, Order))
 TTL = job_of(str, ValueStateDescriptor(STATE, Rec, time_to_live=True))
+JOIN = job_of(ROW_KEY, MapStateDescriptor(STATE, sql_rows.widened(sql_rows.SIDE, counted=True), Int32))
+SIDE = job_of(ROW_KEY, ValueStateDescriptor(STATE, sql_rows.widened(sql_rows.SIDE)))
+RECORD = job_of(int, ValueStateDescriptor(STATE, Side))
+AGGREGATE = job_of(ROW_KEY, ValueStateDescriptor(STATE, sql_rows.widened(sql_rows.TOTALS)))
+TOTALS = job_of(int, ValueStateDescriptor(STATE, Totals))

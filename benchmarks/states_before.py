@@ -18,6 +18,8 @@ from stateshift import (
     record,
 )
 
+from . import sql_rows
+
 UID, STATE = "bench", "s"
 
 
@@ -49,6 +51,26 @@ class Order:
     total: float
 
 
+@record(java_class="bench.Side")
+@attrs.frozen
+class Side:
+    customer: Int32 | None
+    id: int | None
+    item: str | None
+    price: float | None
+    time: int | None
+
+
+@record(java_class="bench.Totals")
+@attrs.frozen
+class Totals:
+    count: int | None
+    highest: float | None
+    paid: int | None
+    seen: int | None
+    units: Int32 | None
+
+
 AVRO = {
     "type": "record",
     "name": "bench.Rec",
@@ -63,7 +85,7 @@ AVRO = {
 }
 
 
-def job_of(key: type, state: object) -> Job:
+def job_of(key: object, state: object) -> Job:
     """A job with one keyed state."""
     return Job([Operator(UID, key=key, states=[state])])
 
@@ -77,3 +99,9 @@ MAP = job_of(int, MapStateDescriptor(STATE, str, Rec))
 LIST = job_of(int, ListStateDescriptor(STATE, Rec))
 NESTED = job_of(str, ValueStateDescriptor(STATE, Order))
 TTL = S2
+ROW_KEY = sql_rows.rows(["BIGINT"])
+JOIN = job_of(ROW_KEY, MapStateDescriptor(STATE, sql_rows.rows(sql_rows.SIDE), Int32))
+SIDE = job_of(ROW_KEY, ValueStateDescriptor(STATE, sql_rows.rows(sql_rows.SIDE)))
+RECORD = job_of(int, ValueStateDescriptor(STATE, Side))
+AGGREGATE = job_of(ROW_KEY, ValueStateDescriptor(STATE, sql_rows.rows(sql_rows.TOTALS)))
+TOTALS = job_of(int, ValueStateDescriptor(STATE, Totals))

@@ -9,6 +9,7 @@ import java.lang.management.ManagementFactory;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Paths;
+import java.util.Arrays;
 import java.util.Locale;
 import org.apache.avro.Schema;
 import org.apache.avro.generic.GenericDatumReader;
@@ -30,6 +31,16 @@ import org.apache.flink.core.memory.DataInputDeserializer;
 import org.apache.flink.core.memory.DataOutputSerializer;
 import org.apache.flink.runtime.state.ttl.TtlStateFactory;
 import org.apache.flink.runtime.state.ttl.TtlValue;
+import org.apache.flink.table.data.GenericRowData;
+import org.apache.flink.table.data.RowData;
+import org.apache.flink.table.runtime.typeutils.RowDataSerializer;
+import org.apache.flink.table.types.logical.BigIntType;
+import org.apache.flink.table.types.logical.DecimalType;
+import org.apache.flink.table.types.logical.DoubleType;
+import org.apache.flink.table.types.logical.IntType;
+import org.apache.flink.table.types.logical.LogicalType;
+import org.apache.flink.table.types.logical.TimestampType;
+import org.apache.flink.table.types.logical.VarCharType;
 
 /**
  * What Flink's own serializers need for the same work: entry by entry the value is read with the old serializer, mapped,
@@ -45,6 +56,8 @@ public class Peer {
     static final String REGION = "eu-west-1";
     static final int LIST_SEPARATOR = ',';
     static final int FLUSH_BYTES = 4 << 20;
+    static final int KEY_GROUP_BYTES = 1;
+    static final int KEY_AT = KEY_GROUP_BYTES + 4 + 1;
 
     public static class RecBefore {
         public boolean active;
@@ -114,9 +127,84 @@ public class Peer {
         public OrderAfter() {}
     }
 
+    public static class SideBefore {
+        public Integer customer;
+        public Long id;
+        public String item;
+        public Double price;
+        public Long time;
+
+        public SideBefore() {}
+    }
+
+    public static class SideAfter {
+        public Long customer;
+        public Long id;
+        public String item;
+        public Double price;
+        public Long time;
+        public Long voucher;
+
+        public SideAfter() {}
+    }
+
+    public static class TotalsBefore {
+        public Long count;
+        public Double highest;
+        public Long paid;
+        public Long seen;
+        public Integer units;
+
+        public TotalsBefore() {}
+    }
+
+    public static class TotalsAfter {
+        public Long count;
+        public Double highest;
+        public Long paid;
+        public Long returned;
+        public Long seen;
+        public Long units;
+
+        public TotalsAfter() {}
+    }
+
     /** Rewrites the one value that the input holds. */
     interface Change {
         void one(DataInputDeserializer in, DataOutputSerializer out) throws Exception;
+
+        /** Whether that is the user key behind a row as the key, and the value stays. */
+        default boolean isOfKeys() {
+            return false;
+        }
+    }
+
+    /** Rows of SQL whose second field is widened, and that get a field more. */
+    static Change rows(LogicalType... types) {
+        RowDataSerializer before = new RowDataSerializer(types);
+        LogicalType[] wider = Arrays.copyOf(types, types.length + 1);
+        wider[1] = new BigIntType();
+        wider[types.length] = new BigIntType();
+        RowDataSerializer after = new RowDataSerializer(wider);
+        RowData.FieldGetter[] getters = new RowData.FieldGetter[types.length];
+        for (int i = 0; i < types.length; i++) {
+            getters[i] = RowData.createFieldGetter(types[i], i);
+        }
+        return (in, out) -> {
+            RowData old = before.deserialize(in);
+            GenericRowData now = new GenericRowData(old.getRowKind(), wider.length);
+            for (int i = 0; i < types.length; i++) {
+                Object value = getters[i].getFieldOrNull(old);
+                now.setField(i, i == 1 && value != null ? (Object) (long) (Integer) value : value);
+            }
+            after.serialize(now, out);
+        };
+    }
+
+    static Change sides() {
+        return rows(
+                new BigIntType(), new IntType(), new VarCharType(VarCharType.MAX_LENGTH), new DoubleType(),
+                new TimestampType(3));
     }
 
     static <T> TypeSerializer<T> pojo(Class<T> type) {
@@ -223,6 +311,53 @@ public class Peer {
                 long stamp = Long.parseLong(argument);
                 return (in, out) -> now.serialize(new TtlValue<>(changed(before.deserialize(in)), stamp), out);
             }
+            case "side":
+                return sides();
+            case "join": {
+                Change change = sides();
+                return new Change() {
+                    @Override
+                    public void one(DataInputDeserializer in, DataOutputSerializer out) throws Exception {
+                        change.one(in, out);
+                    }
+
+                    @Override
+                    public boolean isOfKeys() {
+                        return true;
+                    }
+                };
+            }
+            case "aggregate":
+                return rows(
+                        new BigIntType(), new IntType(), new BigIntType(), new DoubleType(), new DecimalType(18, 2));
+            case "record": {
+                TypeSerializer<SideBefore> old = pojo(SideBefore.class);
+                TypeSerializer<SideAfter> now = pojo(SideAfter.class);
+                return (in, out) -> {
+                    SideBefore value = old.deserialize(in);
+                    SideAfter made = new SideAfter();
+                    made.customer = value.customer == null ? null : (Long) (long) value.customer;
+                    made.id = value.id;
+                    made.item = value.item;
+                    made.price = value.price;
+                    made.time = value.time;
+                    now.serialize(made, out);
+                };
+            }
+            case "totals": {
+                TypeSerializer<TotalsBefore> old = pojo(TotalsBefore.class);
+                TypeSerializer<TotalsAfter> now = pojo(TotalsAfter.class);
+                return (in, out) -> {
+                    TotalsBefore value = old.deserialize(in);
+                    TotalsAfter made = new TotalsAfter();
+                    made.count = value.count;
+                    made.highest = value.highest;
+                    made.paid = value.paid;
+                    made.seen = value.seen;
+                    made.units = value.units == null ? null : (Long) (long) value.units;
+                    now.serialize(made, out);
+                };
+            }
             default:
                 throw new IllegalArgumentException(shape);
         }
@@ -317,12 +452,23 @@ public class Peer {
                     isLast = b[at + 4] < 0;
                     int valueAt = at + 4 + keyBytes;
                     int valueBytes = int32(b, valueAt);
-                    out.write(b, at, 4 + keyBytes);
                     int lengthAt = out.length();
-                    out.writeInt(0);
-                    in.setBuffer(b, valueAt + 4, valueBytes);
-                    change.one(in, out);
-                    out.writeIntUnsafe(out.length() - lengthAt - 4, lengthAt);
+                    if (change.isOfKeys()) {
+                        int before = KEY_AT + int32(b, at + 4 + KEY_GROUP_BYTES); // and the namespace
+                        out.writeInt(0);
+                        out.write(b, at + 4, before);
+                        in.setBuffer(b, at + 4 + before, keyBytes - before);
+                        change.one(in, out);
+                        out.writeIntUnsafe(out.length() - lengthAt - 4, lengthAt);
+                        out.write(b, valueAt, 4 + valueBytes);
+                    } else {
+                        out.write(b, at, 4 + keyBytes);
+                        lengthAt = out.length();
+                        out.writeInt(0);
+                        in.setBuffer(b, valueAt + 4, valueBytes);
+                        change.one(in, out);
+                        out.writeIntUnsafe(out.length() - lengthAt - 4, lengthAt);
+                    }
                     entries++;
                     at = valueAt + 4 + valueBytes;
                 }
