@@ -39,16 +39,24 @@ def is_checked(snapshot: TypeSerializerConfigSnapshot[Any]) -> bool:
 
 def murmur(hash_code: int) -> int:
     """Return a 32-bit hash spread over 0 to 2^31 - 1, as by Flink's `MathUtils.murmurHash`."""
-    code = hash_code * 0xCC9E2D51 & _MASK
-    code = _rotate(code, 15) * 0x1B873593 & _MASK
-    code = _rotate(code, 13) * 5 + 0xE6546B64 & _MASK
-    code ^= 4
-    code = (code ^ code >> 16) * 0x85EBCA6B & _MASK
-    code = (code ^ code >> 13) * 0xC2B2AE35 & _MASK
-    code ^= code >> 16
+    code = finished(mixed_in(0, hash_code), 4)
     if code < 1 << 31:
         return code
     return (1 << 32) - code if code > 1 << 31 else 0
+
+
+def mixed_in(code: int, word: int) -> int:
+    """Return murmur3's hash so far with a further word of 32 bits."""
+    word = _rotate(word * 0xCC9E2D51 & _MASK, 15) * 0x1B873593 & _MASK
+    return _rotate(code ^ word, 13) * 5 + 0xE6546B64 & _MASK
+
+
+def finished(code: int, size: int) -> int:
+    """Return murmur3's hash of so many bytes, all of which are mixed in."""
+    code ^= size
+    code = (code ^ code >> 16) * 0x85EBCA6B & _MASK
+    code = (code ^ code >> 13) * 0xC2B2AE35 & _MASK
+    return code ^ code >> 16
 
 
 def _rotate(code: int, bits: int) -> int:

@@ -15,6 +15,7 @@ There is no byte rewrite, and the result is None, for user code, pickles, and ty
 
 from __future__ import annotations
 
+import enum
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     """The table of `Ability.REWRITES`."""
 
 _BIG_INTEGER_OFFSET = 4
+MOST_NANOS = 999_999
 _CONSTANT_FACTORIES = (list, dict, set, frozenset, tuple, str, bytes, int, float, bool)
 
 
@@ -438,6 +440,116 @@ class Sorted(ByteRewrite):
     item: ByteRewrite
 
 
+@attrs.frozen
+class Utf8(ByteRewrite):
+    """Valid UTF-8 behind an i32 size, which stays."""
+
+
+class SlotForm(enum.IntEnum):
+    """What a slot of a binary row or array holds; all numbers are little-endian.
+
+    Attributes:
+        NUMBER: A signed integer, or any bytes as one.
+        SINGLE: A 32-bit float that is not NaN.
+        TEXT: UTF-8: up to seven bytes in the slot itself, else behind the slots.
+        BYTES: Bytes in these two places.
+        BEHIND: Bytes behind the slots.
+        WIDE: Behind the slots, in room of 16 bytes, a big-endian integer in as few bytes as possible.
+        FINE: The nanoseconds of a time stamp, and behind the slots its milliseconds.
+        ROW: Behind the slots, a row.
+        ARRAY: Behind the slots, an array.
+    """
+
+    NUMBER = 0
+    SINGLE = 1
+    TEXT = 2
+    BYTES = 3
+    BEHIND = 4
+    WIDE = 5
+    FINE = 6
+    ROW = 7
+    ARRAY = 8
+
+
+@attrs.frozen
+class Slot:
+    """A slot of a binary row, or of each item of a binary array.
+
+    Attributes:
+        form: What it holds.
+        size: The bytes of a number.
+        low: The lowest number.
+        high: The highest number; of `WIDE` the most bytes.
+        is_required: Whether a null is odd.
+        inner: The slots of a row; the slot of an array's items.
+    """
+
+    form: SlotForm
+    size: int = 8
+    low: int = 0
+    high: int = 0
+    is_required: bool = False
+    inner: tuple[Slot, ...] = ()
+
+
+class SlotChange(enum.IntEnum):
+    """What becomes of the value of a slot.
+
+    Attributes:
+        KEPT: It stays.
+        SCALED: A number is multiplied, and gets another size.
+        TO_WIDE: A number is multiplied, and becomes one of `SlotForm.WIDE`.
+        TO_DOUBLE: A 32-bit float becomes one of 64.
+        TO_FINE: Milliseconds become a time stamp of `SlotForm.FINE`.
+        BEGUN: There is none: a constant is new.
+    """
+
+    KEPT = 0
+    SCALED = 1
+    TO_WIDE = 2
+    TO_DOUBLE = 3
+    TO_FINE = 4
+    BEGUN = 5
+
+
+@attrs.frozen
+class NewSlot:
+    """A slot of a new binary row.
+
+    Attributes:
+        change: What becomes of the value.
+        source: The place of the old slot.
+        factor: What the number is multiplied by.
+        size: The bytes of the new number.
+        constant: The slot of a new value and the bytes behind the slots at which it points, as from offset 0 on; b"" is
+            null.
+    """
+
+    change: SlotChange = SlotChange.KEPT
+    source: int = -1
+    factor: int = 1
+    size: int = 8
+    constant: bytes = b""
+
+
+@attrs.frozen
+class BinaryRow(ByteRewrite):
+    """A binary row of Flink SQL behind its i32 size, as Flink's serializer of rows writes it.
+
+    The nulls of `WIDE` and `FINE` may have empty room behind the slots, as generated code writes them, and keep it.
+
+    Attributes:
+        slots: The slots.
+        emitted: The slots of the new row; None: the row stays.
+    """
+
+    slots: tuple[Slot, ...]
+    emitted: tuple[NewSlot, ...] | None = None
+
+    def skip(self, source: DataInputView) -> None:
+        source.skip_bytes(source.read_size("bytes of a row"))
+
+
 def rewrite_of(
     reader: TypeDeserializer[Any], conversion: Conversion, writer: TypeSerializer[Any]
 ) -> ByteRewrite | None:
@@ -475,6 +587,8 @@ def tells_apart(rewrite: ByteRewrite) -> bool:
         return -1 not in rewrite.table and len(set(rewrite.table)) == len(rewrite.table)
     if isinstance(rewrite, Sequence):
         return rewrite.emitted is None and all(map(tells_apart, rewrite.parts))
+    if isinstance(rewrite, BinaryRow):
+        return rewrite.emitted is None or set(range(len(rewrite.slots))) <= {one.source for one in rewrite.emitted}
     return is_sortable(rewrite) or isinstance(rewrite, VarText)
 
 

@@ -85,7 +85,7 @@ def _set(
     return rewrite.Sorted(rewrite.Nullable(item, null=None))
 
 
-def _map(
+def map_rewrite(
     writer: MapSerializer[Any, Any], reader: TypeDeserializer[Any], conversion: Conversion
 ) -> rewrite.ByteRewrite | None:
     if not isinstance(reader, MapSerializer) or not isinstance(conversion, MapConversion | None):
@@ -190,7 +190,7 @@ REWRITES: RewriteTable = {
     StringArraySerializer: _plain_sequence,
     GenericArraySerializer: _object_array,
     SetSerializer: _set,
-    MapSerializer: _map,
+    MapSerializer: map_rewrite,
     TupleSerializer: _tuple,
     EitherSerializer: _either,
     OptionalSerializer: _optional,

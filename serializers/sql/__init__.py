@@ -2,4 +2,9 @@
 
 from ..families import family_of
 
-FAMILY = family_of(__package__, "columns json_forms strategies", snapshots=(".serializers", ".containers"))
+FAMILY = family_of(
+    __package__,
+    "columns json_forms strategies",
+    rewrites=".rewrites:REWRITES",
+    snapshots=(".serializers", ".containers"),
+)

@@ -40,7 +40,7 @@ _FORMS = {
     "BOOLEAN": "?", "TINYINT": "b", "SMALLINT": "h", "INTEGER": "i", "DATE": "i", "TIME_WITHOUT_TIME_ZONE": "i",
     "INTERVAL_YEAR_MONTH": "i", "BIGINT": "q", "INTERVAL_DAY_TIME": "q", "FLOAT": "f", "DOUBLE": "d",
 }  # fmt: skip
-_NUMBERS = {root: struct.Struct("<" + form) for root, form in _FORMS.items()}
+NUMBERS = {root: struct.Struct("<" + form) for root, form in _FORMS.items()}
 _COUNT = LogicalType("INTEGER", is_nullable=False)
 _U64, _I64, _I32 = struct.Struct("<Q"), struct.Struct("<q"), struct.Struct("<i")
 
@@ -148,7 +148,7 @@ class _Bytes:
 
 
 def _read(part: _Bytes, at: int, of: LogicalType) -> Any:
-    number = _NUMBERS.get(of.root)
+    number = NUMBERS.get(of.root)
     if number is not None:
         return number.unpack_from(part.data, part.start + at)[0]
     word = part.word(at)
@@ -220,7 +220,7 @@ def _items(found: _Bytes, element: LogicalType) -> list[Any]:
 
 
 def _width(of: LogicalType) -> int:
-    number = _NUMBERS.get(of.root)
+    number = NUMBERS.get(of.root)
     return _WORD if number is None else number.size
 
 
@@ -358,7 +358,7 @@ class _Writer:
             self._point(self.places[index], b"", room=room, said=0)
 
     def _put(self, at: int, value: Any, of: LogicalType) -> None:
-        number = _NUMBERS.get(of.root)
+        number = NUMBERS.get(of.root)
         if number is not None:
             number.pack_into(self.data, at, _checked(value, of))
         elif of.root == "DECIMAL":
@@ -401,7 +401,7 @@ def _checked(value: Any, of: LogicalType) -> Any:
     if of.root == "BOOLEAN":
         fits = isinstance(value, bool)
     elif of.root in _INTEGERS:
-        bits = 8 * _NUMBERS[of.root].size - 1
+        bits = 8 * NUMBERS[of.root].size - 1
         fits = isinstance(value, int) and not isinstance(value, bool) and -(1 << bits) <= value < 1 << bits
     else:
         fits = isinstance(value, float | int) and not isinstance(value, bool)

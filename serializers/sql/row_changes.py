@@ -92,7 +92,7 @@ def _change(old: LogicalType, new: LogicalType) -> TypeChange | None:
         return TypeChange() if _INTEGERS.index(old.root) < _INTEGERS.index(new.root) else None
     if old.root in _INTEGERS and new.root == "DECIMAL":
         fits = _DIGITS[old.root] <= new.parameter("precision") - new.parameter("scale")
-        return TypeChange(_Scaled(new.parameter("scale"))) if fits else None
+        return TypeChange(Scaled(new.parameter("scale"))) if fits else None
     if old.root == "FLOAT" and new.root == "DOUBLE":
         return TypeChange(is_exact=False)
     if old.root != new.root:
@@ -101,7 +101,7 @@ def _change(old: LogicalType, new: LogicalType) -> TypeChange | None:
         return TypeChange() if old.parameter("length") <= new.parameter("length") else None
     if old.root == "DECIMAL":
         before, behind = (_whole_digits(new) - _whole_digits(old), new.parameter("scale") - old.parameter("scale"))
-        return TypeChange(_Scaled(new.parameter("scale"))) if before >= 0 and behind >= 0 else None
+        return TypeChange(Scaled(new.parameter("scale"))) if before >= 0 and behind >= 0 else None
     if old.root in TIMESTAMPS:
         finer = new.parameter("precision") - old.parameter("precision")
         return TypeChange(is_exact=finer == 0) if finer >= 0 else None
@@ -119,7 +119,7 @@ def _whole_digits(of: LogicalType) -> int:
 
 
 @attrs.frozen
-class _Scaled:
+class Scaled:
     """Gives a number so many digits behind the point; they are not fewer than before."""
 
     scale: int

@@ -80,7 +80,7 @@ class KeyGroupRewriter:
 def may_be_whole(rewriters: Sequence[BlockRewriter | None]) -> bool:
     """Whether all states can be rewritten by op lists, entry by entry, without all entries of a key group at once."""
     transcoders = [one.transcoder for one in rewriters if one is not None]
-    return all(isinstance(one, BlockTranscoder) and not one.needs_whole_run for one in transcoders)
+    return all(isinstance(one, BlockTranscoder) and (one.keeps_apart or not one.needs_whole_run) for one in transcoders)
 
 
 def _treatment(new_id: int | None, rewriter: BlockRewriter | None, check: EntryCheck) -> Treatment:

@@ -32,10 +32,12 @@ class BlockTranscoder:
     Attributes:
         objects: The transcoder of odd entries, which also raises the error of damaged ones.
         program: The op list.
+        keeps_apart: Whether it never makes one key of two.
     """
 
     objects: ObjectTranscoder
     program: Program
+    keeps_apart: bool = False
     _made: NumbaExecutor | None = attrs.field(default=None, init=False, eq=False, repr=False)
 
     @property
@@ -46,9 +48,12 @@ class BlockTranscoder:
         if not self.needs_whole_run:
             return _joined([*self._pieces(block, prefix)])
         try:
-            found = _joined([*self._pieces(block, prefix)])
+            pieces = [*self._pieces(block, prefix)]
         except StateShiftError:
             return self.objects.transcode(block)  # two keys that become one may be the first failure
+        found = _joined(pieces)
+        if self.keeps_apart and all(one.seen is not None for one in pieces):  # no entry was odd
+            return found
         return found if _are_apart(found.data, found.written) else self.objects.transcode(block)
 
     def _pieces(self, block: bytes | memoryview, prefix: bytes) -> Iterator[Transcoded]:
@@ -83,11 +88,11 @@ class BlockTranscoder:
                 error.where["offset"] = offset + start
             raise
 
-    def __getstate__(self) -> tuple[ObjectTranscoder, Program]:
-        return self.objects, self.program
+    def __getstate__(self) -> tuple[ObjectTranscoder, Program, bool]:
+        return self.objects, self.program, self.keeps_apart
 
-    def __setstate__(self, state: tuple[ObjectTranscoder, Program]) -> None:
-        self.objects, self.program = state
+    def __setstate__(self, state: tuple[ObjectTranscoder, Program, bool]) -> None:
+        self.objects, self.program, self.keeps_apart = state
         self._made = None
 
 

@@ -31,6 +31,7 @@ from .key_shapes import (
     INT,
     LONG,
     PASSED,
+    ROW,
     SHORT,
     SIZE,
     TEXT,
@@ -108,7 +109,8 @@ def make_entry_check(types: CheckedTypes, *, groups: int, prefix_bytes: int, wit
         value_size = 0
     elif value is not None and kind.row.framing is ValueFraming.WHOLE and plain_size(value):
         value_size, value = plain_size(value), None
-    key = _key_rewrite(types, prefix_bytes) if has_user_key or not is_told else None
+    is_more = has_user_key or not is_told or any(part == ROW for part, _ in shape_parts)
+    key = _key_rewrite(types, prefix_bytes) if is_more else None
     of_key = types.key.snapshot_configuration() if types.key is not None else None
     is_hashed = of_key is not None and _key_parts(of_key, 1) is not None
     hash_is_told = of_key is None or is_hashed or not is_checked(of_key)
@@ -121,7 +123,7 @@ def make_entry_check(types: CheckedTypes, *, groups: int, prefix_bytes: int, wit
     program = (
         None if value is None and key is None else compile_check(value, kind.row.framing or ValueFraming.WHOLE, key=key)
     )
-    return EntryCheck(shape, program, value_is_told and hash_is_told and (key is not None or not shape.has_rest))
+    return EntryCheck(shape, program, value_is_told and hash_is_told and (key is not None or not is_more))
 
 
 def element_check(value: TypeSerializer[Any], key: TypeSerializer[Any] | None = None) -> Program | None:
@@ -165,8 +167,10 @@ def _shape_parts(types: CheckedTypes) -> tuple[Parts, bool]:
 
 def _key_parts(snapshot: TypeSerializerConfigSnapshot[Any], factor: int) -> Parts | None:
     """Return the parts of a key with their hash factors; None if the key has an unknown part."""
-    if not is_checked(snapshot) or snapshot.kind == ROW_DATA:
+    if not is_checked(snapshot):
         return None
+    if snapshot.kind == ROW_DATA:
+        return [(ROW, factor)]
     if snapshot.kind != "tuple":
         return [(_KINDS[snapshot.describe()], factor)]
     children = snapshot.children()

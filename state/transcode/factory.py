@@ -106,7 +106,10 @@ def make_transcoder(
         return KindTranscoder(plan, framing, quarantines)
     objects = ObjectTranscoder(plan, framing, quarantines)
     program = program_of(plan, framing) if executor is ExecutorName.NUMBA else None
-    return objects if program is None else BlockTranscoder(objects, program)
+    if program is None:
+        return objects
+    of_user_keys = None if plan.user_key is None else _rewrite(plan.user_key)
+    return BlockTranscoder(objects, program, of_user_keys is not None and tells_apart(of_user_keys))
 
 
 def make_element_transcoder(plan: StatePlan, executor: ExecutorName, *, quarantines: bool = False) -> ElementTranscoder:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import ops
+from .binary_rows import put_row, row_end
 from .memory import (
     MOST_OFFSET,
     add_key,
@@ -168,6 +169,19 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
                     break
                 registers[code[pc + 1]] = at
                 pc += 2
+            elif op == ops.ROW:
+                at = row_end(data, at, stop, code, code[pc + 1], registers, code[pc + 2])
+                if at < 0:
+                    break
+                registers[code[pc + 3]] = at
+                pc += 4
+            elif op == ops.TO_ROW:
+                first = registers[code[pc + 1]] + code[pc + 2]
+                if 4 + load(data, first, 4) + code[pc + 4] > capacity - end:
+                    state = FULL
+                    break
+                end = put_row(target, end, data, first + 4, code, code[pc + 3])
+                pc += 5
             elif op == ops.MAYBE:
                 if at >= stop or data[at] > 1:
                     break

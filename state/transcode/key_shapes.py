@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...compat.key_hashes import murmur
-from .memory import add_key, clear_keys, is_ascii, load, size_end, text_end
+from ...compat.key_hashes import finished, mixed_in, murmur
+from .memory import add_key, clear_keys, is_ascii, load, load_little, size_end, text_end
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,14 +30,15 @@ GROUPS, VALUE_SIZE, HAS_REST, PLAIN, COUNT, PARTS = range(6)
 """Indices into the numbers of a shape; the parts come last."""
 BYTE, SHORT, INT, LONG = 1, 2, 4, 8
 """Kinds of parts: signed integers, by their size."""
-BOOLEAN, CHAR, FLOAT, DOUBLE, TEXT, ZERO, SIZE, PASSED = 16, 17, 18, 19, 20, 21, 22, 64
-"""Other kinds of parts: `ZERO` is a byte 0, `SIZE` the size of the part before it, and `PASSED` + n any n bytes."""
+BOOLEAN, CHAR, FLOAT, DOUBLE, TEXT, ZERO, SIZE, ROW, PASSED = 16, 17, 18, 19, 20, 21, 22, 23, 64
+"""Other kinds of parts: `ZERO` is a byte 0, `SIZE` the size of the part before it, `ROW` a binary row behind its size,
+which is only hashed, and `PASSED` + n any n bytes."""
 AHEAD, TWICE, UNLIKE, CRAMPED = 0, 1, 2, 3
 """The results for a run: all keys belong to their key group and are distinct; a key occurs twice; a key is not handled
 here; the table of keys is too small."""
 _LENGTH_BYTES, _LAST_FLAG, _LONGEST_PLAIN = 4, 0x80, 0x80
 _TRUE_HASH, _FALSE_HASH = 1231, 1237
-_FACTOR, _MASK = 31, 0xFFFFFFFF
+_FACTOR, _MASK, _ROW_SEED = 31, 0xFFFFFFFF, 42
 _LEAST = -(1 << 63)
 _FLOAT_INFINITY, _DOUBLE_INFINITY = 0x7F800000, 0x7FF0000000000000
 _FLOAT_BITS, _DOUBLE_BITS = 0x7FFFFFFF, 0x7FFFFFFFFFFFFFFF
@@ -185,6 +186,13 @@ def _is_placed(  # noqa: C901, PLR0912 - one function, for numba; a case for eac
                 return False
             if factor:
                 code += factor * _text_hash(data, begin, at)
+        elif kind == ROW:
+            size = load(data, at, 4) if stop - at >= 4 else -1
+            if size < 0 or size > stop - at - 4 or size & 3:
+                return False
+            if factor:
+                code += factor * _row_hash(data, at + 4, size)
+            at += 4 + size
         elif kind == ZERO:
             if at >= stop or data[at] != 0:
                 return False
@@ -213,6 +221,14 @@ def _is_placed(  # noqa: C901, PLR0912 - one function, for numba; a case for eac
     if at > stop or (at < stop and not shape[HAS_REST]):
         return False
     return shape[GROUPS] == 0 or _is_in(code, shape, group)
+
+
+def _row_hash(data: Any, at: int, size: int) -> int:
+    """Return Flink's hash of a binary row: murmur3 of its words, which are little-endian."""
+    code = _ROW_SEED
+    for place in range(at, at + size, 4):
+        code = mixed_in(code, load_little(data, place, 4) & _MASK)
+    return finished(code, size)
 
 
 def _is_in(code: int, shape: Any, group: int) -> bool:

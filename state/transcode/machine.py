@@ -21,7 +21,7 @@ from numba.core.cgutils import get_or_insert_function, global_constant, raw_memc
 from numba.extending import intrinsic, overload, register_jitable
 
 from ...compat import key_hashes
-from . import frames, interpreter, key_shapes, memory, moves, ops
+from . import binary_rows, frames, interpreter, key_shapes, memory, moves, ops
 from . import numba_encodings as encodings
 from .choice import code_folder
 
@@ -48,15 +48,15 @@ def _pointer(builder: Any, data: Any, at: Any, kind: Any) -> Any:
     return builder.bitcast(builder.gep(data, [at]), kind.as_pointer())
 
 
-def _loader(bits: int) -> Any:
-    """Return an intrinsic that loads a signed big-endian integer from any place."""
+def _loader(bits: int, *, is_little: bool = False) -> Any:
+    """Return an intrinsic that loads a signed integer, big-endian unless it is little-endian, from any place."""
 
     @intrinsic
     def load_integer(typingctx: Any, data: Any, at: Any) -> Any:  # noqa: ARG001 - numba's signature
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
             kind = ir.IntType(bits)
             value = builder.load(_pointer(builder, *arguments, kind), align=1)
-            if bits > 8:
+            if bits > 8 and not is_little:
                 value = builder.bswap(value)
             return value if bits == 64 else builder.sext(value, ir.IntType(64))
 
@@ -65,8 +65,8 @@ def _loader(bits: int) -> Any:
     return load_integer
 
 
-def _storer(bits: int) -> Any:
-    """Return an intrinsic that stores the lowest bits of an integer, big-endian, at any place."""
+def _storer(bits: int, *, is_little: bool = False) -> Any:
+    """Return an intrinsic that stores the lowest bits of an integer at any place, as `_loader` loads them."""
 
     @intrinsic
     def store_integer(typingctx: Any, data: Any, at: Any, value: Any) -> Any:  # noqa: ARG001 - numba's signature
@@ -74,7 +74,7 @@ def _storer(bits: int) -> Any:
             data, at, value = arguments
             kind = ir.IntType(bits)
             value = value if bits == 64 else builder.trunc(value, kind)
-            if bits > 8:
+            if bits > 8 and not is_little:
                 value = builder.bswap(value)
             builder.store(value, _pointer(builder, data, at, kind), align=1)
             return context.get_dummy_value()
@@ -234,6 +234,37 @@ def _store(data: Any, at: Any, size: Any, value: Any) -> Any:  # noqa: ARG001 - 
     return store
 
 
+_little16, _little32, _little64 = (_loader(bits, is_little=True) for bits in (16, 32, 64))
+_put_little16, _put_little32, _put_little64 = (_storer(bits, is_little=True) for bits in (16, 32, 64))
+
+
+@_replaces(memory.load_little)
+def _load_little(data: Any, at: Any, size: Any) -> Any:  # noqa: ARG001 - as above
+    def load_little(data: Any, at: Any, size: Any) -> Any:
+        if size == 8:
+            return _little64(data, at)
+        if size == 4:
+            return _little32(data, at)
+        return _little16(data, at) if size == 2 else _load8(data, at)
+
+    return load_little
+
+
+@_replaces(memory.store_little)
+def _store_little(data: Any, at: Any, size: Any, value: Any) -> Any:  # noqa: ARG001 - as above
+    def store_little(data: Any, at: Any, size: Any, value: Any) -> None:
+        if size == 8:
+            _put_little64(data, at, value)
+        elif size == 4:
+            _put_little32(data, at, value)
+        elif size == 2:
+            _put_little16(data, at, value)
+        else:
+            _store8(data, at, value)
+
+    return store_little
+
+
 @_replaces(memory.mixed)
 def _mixed(number: Any, word: Any) -> Any:  # noqa: ARG001 - as above
     factor, half = np.uint64(memory.MIX), np.uint64(memory.HALF_BITS)
@@ -370,11 +401,11 @@ def _is_ascii(data: Any, at: Any, size: Any) -> Any:  # noqa: ARG001 - as above
 
 _INLINED = frozenset((
     "text_end", "maybe_text_end", "varint_end", "var_text_end", "maybe_var_text_end", "key_sum", "_move_each",
-    "_is_before", "_is_placed", "_is_in", "_number_hash", "_size_of", "murmur", "_rotate",
+    "_is_before", "_is_placed", "_is_in", "_number_hash", "_size_of", "murmur", "mixed_in", "finished", "_rotate", "_is_clear",
 ))  # fmt: skip
 """The paths of most entries, which are inlined everywhere; those of the others are called."""
 
-for _module in (memory, encodings, moves, frames, key_shapes, interpreter, key_hashes):
+for _module in (memory, encodings, binary_rows, moves, frames, key_shapes, interpreter, key_hashes):
     for _name, _function in vars(_module).items():
         is_own = isinstance(_function, FunctionType) and _function.__module__ == _module.__name__
         if is_own and _function not in _REPLACED:  # compiled where other machine code calls it

@@ -59,6 +59,16 @@ def store(data: Any, at: int, size: int, value: int) -> None:
     data[at : at + size] = value.to_bytes(size, "big", signed=True)
 
 
+def load_little(data: Any, at: int, size: int) -> int:
+    """Return the signed little-endian integer of 1, 2, 4 or 8 bytes."""
+    return int.from_bytes(data[at : at + size], "little", signed=True)
+
+
+def store_little(data: Any, at: int, size: int, value: int) -> None:
+    """Write a signed little-endian integer of 1, 2, 4 or 8 bytes."""
+    data[at : at + size] = value.to_bytes(size, "little", signed=True)
+
+
 def store_float(data: Any, at: int, size: int, value: float) -> None:
     """Write a big-endian float of 4 or 8 bytes."""
     _FLOATS[size].pack_into(data, at, value)

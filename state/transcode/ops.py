@@ -59,6 +59,7 @@ KEY = 47  # only at the start: the entry's key is parsed and written before its 
 KEY_END = 48  # nothing of the key may be left; the value follows
 UNICODE = 49  # r: a string, not null, without unpaired surrogates
 UTF8 = 50  # r: an i32 count of bytes, valid UTF-8
+ROW = 56  # t, f, r: a binary row of the slots in table t; registers from f on are used for rows within
 
 # Emit.
 COPY = 32  # a, x, b, y: the bytes from a + x to b + y
@@ -73,6 +74,7 @@ VAR_FLOAT = 45  # a, x, b, t: Avro's number at a + x (b = 0: a 32-bit float) as 
 TO_BIG = 51  # a, x, s: the signed integer of s bytes at a + x as a big integer
 TO_UTF8 = 52  # a, x, b, y: the string from a + x to b + y, as an i32 count and UTF-8
 FROM_UTF8 = 53  # a, x, b, y: the i32 count and UTF-8 from a + x to b + y, as a string
+TO_ROW = 57  # a, x, t, n: the binary row at a + x, as one of the slots in table t, which is up to n bytes longer
 TEST = 39  # a, x, m, b, target: if the byte at a + x, masked by m, is b, jump
 BITS = 40  # a, x, i, n: n bits; for each the table, from i on, has a bit index from a + x on, or -1 for 0, -2 for 1
 
@@ -89,5 +91,6 @@ OPERANDS = {
     COPY: 4, PIECE: 3, CONSTANT: 2, WIDEN: 4, FLOAT: 4, LOOK_UP: 3, VAR_LOOK_UP: 3, TEST: 5, BITS: 4,
     VAR_RANGE: 4, VAR_UUID: 0, DIGITS: 3, VAR_TIMES: 3, VAR_FLOAT: 4,
     SIZE: 2, UNICODE: 1, LIKELY: 3, UTF8: 1, MAYBE_VAR_TEXT: 2, TO_BIG: 3, TO_UTF8: 4, FROM_UTF8: 4, KEY: 0, KEY_END: 0,
+    ROW: 3, TO_ROW: 4,
 }  # fmt: skip
 """Op -> number of operands."""

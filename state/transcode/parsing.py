@@ -9,6 +9,7 @@ import attrs
 
 from ...serializers.rewrite import (
     BigInteger,
+    BinaryRow,
     Blob,
     Boolean,
     ByteRewrite,
@@ -34,6 +35,7 @@ from ...serializers.rewrite import (
     ToFloat,
     ToUtf8,
     Unscaled,
+    Utf8,
     VarBlob,
     VarChoice,
     VarCounted,
@@ -44,7 +46,7 @@ from ...serializers.rewrite import (
     VarUuid,
     Widened,
 )
-from . import ops
+from . import binary_rows, ops
 from .pieces import NOT_BOOLEAN, Again, Choice, Copied, Listing, Made, Place, Wider
 from .program import Label
 
@@ -72,6 +74,8 @@ class Column(ByteRewrite):
 def stays(rewrite: ByteRewrite) -> bool:
     """Whether the new bytes equal the old ones for every value that is not odd."""
     match rewrite:
+        case BinaryRow(emitted=emitted):
+            return emitted is None
         case Widened() | ToFloat() | ToBigInteger() | ToUtf8() | FromUtf8() | VarToFloat() | Constant():
             return False
         case Varint(factor=factor):
@@ -127,7 +131,7 @@ def plain_size(rewrite: ByteRewrite) -> int:
     return 0
 
 
-_OP_OF = {Text: ops.TEXT, BigInteger: ops.BIG, VarBlob: ops.VAR_BLOB, VarText: ops.VAR_TEXT}
+_OP_OF = {Text: ops.TEXT, BigInteger: ops.BIG, Utf8: ops.UTF8, VarBlob: ops.VAR_BLOB, VarText: ops.VAR_TEXT}
 """ByteRewrite of a value whose bytes determine its size -> the op that skips it."""
 _OP_AND_SIZE_OF: dict[type[ByteRewrite], tuple[int, int]] = {
     Float: (ops.NUMBER, 4),
@@ -207,6 +211,14 @@ class Parsing(Listing):
                 self.op_to_end(parse)
                 end = self.here()
                 return Made((emit, *where, end.register, end.behind))
+            case BinaryRow(slots, emitted):
+                frames = self._registers
+                self._registers += binary_rows.frame_registers(slots)
+                self.op_to_end(ops.ROW, binary_rows.slot_numbers(rewrite), frames)
+                if emitted is None:
+                    return None
+                new = binary_rows.new_slot_numbers(rewrite, emitted)
+                return Made((ops.TO_ROW, *where, new, binary_rows.growth(rewrite, emitted)))
             case Varint(factor=factor) if factor != 1:
                 self._pass(rewrite)
                 return Made((ops.VAR_TIMES, *where, factor))

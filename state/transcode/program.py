@@ -15,7 +15,7 @@ _READ_REGISTERS = {
     ops.COPY: (0, 2), ops.PIECE: (0,), ops.WIDEN: (0,), ops.FLOAT: (0,), ops.LOOK_UP: (0,), ops.VAR_LOOK_UP: (0,),
     ops.BITS: (0,), ops.TEST: (0,), ops.SEEK: (0,), ops.ASCEND: (0,), ops.APART: (0,),
     ops.VAR_TIMES: (0,), ops.VAR_FLOAT: (0,), ops.SIZE: (0,),
-    ops.TO_BIG: (0,), ops.TO_UTF8: (0, 2), ops.FROM_UTF8: (0, 2),
+    ops.TO_BIG: (0,), ops.TO_UTF8: (0, 2), ops.FROM_UTF8: (0, 2), ops.TO_ROW: (0,),
 }  # fmt: skip
 """Op -> indices of the operands that are registers whose offset it reads."""
 _ENTRY_BYTES = 9
@@ -124,6 +124,8 @@ def _growth(op: Op) -> int:
             return _LONGEST_PRODUCT - 1
         case (ops.VAR_FLOAT, _, _, _, int(size)):
             return size - 1
+        case (ops.TO_ROW, _, _, _, int(more)):
+            return max(more, 0)
     return 0
 
 
