@@ -275,7 +275,7 @@ def put_row(target: Any, to: int, data: Any, at: int, code: Any, table: int) -> 
             store_little(target, slot, 8, cursor << _HALF_BITS | _put_shortest(target, start + cursor, number))
             cursor += _WIDE_ROOM
         elif change == _TO_DOUBLE:
-            copy(target, slot, data, old_slot, 4)
+            store_little(target, slot, 4, load_little(data, old_slot, 4))
             reverse(target, slot, 4)
             store_float(target, slot, 8, load_single(target, slot))
             reverse(target, slot, 8)
