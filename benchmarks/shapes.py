@@ -297,10 +297,25 @@ SHAPES = {
         ),
         Shape("nested", "a POJO in a POJO, 5 % of the texts not ASCII", _nested, {"key_by": "key"}),
         Shape("ttl", "as S2, and TTL is switched on", _s2, {"key_by": "key"}, stored_as="S2"),
-        Shape("join", "rows of SQL that a join counts: widened, added", lambda random, numbers: sql_rows.sides(_side(random, numbers), numbers, KEY_GROUPS, counted=True), {}),
-        Shape("side", "rows of SQL by key: widened, added", lambda random, numbers: sql_rows.sides(_side(random, numbers), numbers, KEY_GROUPS), {}),
+        Shape(
+            "join",
+            "rows of SQL that a join counts: widened, added",
+            lambda random, numbers: sql_rows.sides(_side(random, numbers), numbers, KEY_GROUPS, counted=True),
+            {},
+        ),
+        Shape(
+            "side",
+            "rows of SQL by key: widened, added",
+            lambda random, numbers: sql_rows.sides(_side(random, numbers), numbers, KEY_GROUPS),
+            {},
+        ),
         Shape("record", "a POJO with the fields of those", _keyed(_side), {"key_by": "key"}),
-        Shape("aggregate", "five accumulators of SQL: widened, added", lambda random, numbers: sql_rows.totals(_totals(random, numbers), numbers, KEY_GROUPS), {}),
+        Shape(
+            "aggregate",
+            "five accumulators of SQL: widened, added",
+            lambda random, numbers: sql_rows.totals(_totals(random, numbers), numbers, KEY_GROUPS),
+            {},
+        ),
         Shape("totals", "a POJO with the fields of those", _keyed(_totals), {"key_by": "key"}),
     )
 }

@@ -1,7 +1,7 @@
 """State of Flink SQL: its types, and its entries as they are stored, since no table is written as binary rows.
 
-Rows have five fields that may be null: an INT becomes a BIGINT, and a sixth is added, which begins as null. POJOs of the
-same fields are what they are compared with.
+Rows have five fields that may be null: an INT becomes a BIGINT, and a sixth is added, which begins as null. They are
+compared with POJOs of the same fields.
 """
 
 from __future__ import annotations

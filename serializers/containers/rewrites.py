@@ -88,6 +88,7 @@ def _set(
 def map_rewrite(
     writer: MapSerializer[Any, Any], reader: TypeDeserializer[Any], conversion: Conversion
 ) -> rewrite.ByteRewrite | None:
+    """Return the byte rewrite of maps, also of those of a subclass whose bytes are the same; None: there is none."""
     if not isinstance(reader, MapSerializer) or not isinstance(conversion, MapConversion | None):
         return None
     parts = (None, None) if conversion is None else (conversion.key, conversion.value)

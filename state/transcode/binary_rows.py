@@ -89,7 +89,9 @@ def growth(row: BinaryRow, emitted: tuple[NewSlot, ...]) -> int:
     return heads + sum(max(len(one.constant) - _WORD, 0) + rooms.get(one.change, 0) for one in emitted)
 
 
-def row_end(data: Any, at: int, stop: int, code: Any, slots: int, frames: Any, frame: int) -> int:
+def row_end(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case for each form
+    data: Any, at: int, stop: int, code: Any, slots: int, frames: Any, frame: int
+) -> int:
     """Return the end of a row behind its size; -1 if it is not as expected.
 
     Args:
@@ -219,7 +221,9 @@ def _is_shortest(data: Any, at: int, size: int, most: int) -> bool:
     return size == 1 or not ((first == 0 and second >= 0) or (first == -1 and second < 0))
 
 
-def put_row(target: Any, to: int, data: Any, at: int, code: Any, table: int) -> int:
+def put_row(  # noqa: PLR0912, PLR0915 - one function, for numba; a case for each change
+    target: Any, to: int, data: Any, at: int, code: Any, table: int
+) -> int:
     """Write a new row behind its size; return its end.
 
     Args:
@@ -247,7 +251,7 @@ def put_row(target: Any, to: int, data: Any, at: int, code: Any, table: int) -> 
             for word in range(words):
                 store_little(target, start + cursor, 8, code[table + code[place + 3] + word])
                 cursor += _WORD
-            is_null = source == -2  # noqa: PLR2004 - as written by `new_slot_numbers`
+            is_null = source == -2
         else:
             is_null = data[at + (flag >> 3)] >> (flag & 7) & 1 != 0
         if is_null:
@@ -284,11 +288,12 @@ def put_row(target: Any, to: int, data: Any, at: int, code: Any, table: int) -> 
             store_little(target, slot, 8, cursor << _HALF_BITS)
             cursor += _FINE_ROOM
     store(target, to, 4, cursor)
-    return start + cursor
+    end: int = start + cursor
+    return end
 
 
 def _put_shortest(target: Any, to: int, number: int) -> int:
-    """Write a number as a big-endian one in as few bytes as possible, zeros after it to 8 bytes; return their number."""
+    """Write a number big-endian in as few bytes as possible, zeros after it to 8 bytes; return their number."""
     rest, size = number if number >= 0 else ~number, 1
     while rest > 0x7F:
         rest >>= 8

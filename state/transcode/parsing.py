@@ -217,8 +217,8 @@ class Parsing(Listing):
                 self.op_to_end(ops.ROW, binary_rows.slot_numbers(rewrite), frames)
                 if emitted is None:
                     return None
-                new = binary_rows.new_slot_numbers(rewrite, emitted)
-                return Made((ops.TO_ROW, *where, new, binary_rows.growth(rewrite, emitted)))
+                table, growth = binary_rows.new_slot_numbers(rewrite, emitted), binary_rows.growth(rewrite, emitted)
+                return Made((ops.TO_ROW, *where, table, growth))
             case Varint(factor=factor) if factor != 1:
                 self._pass(rewrite)
                 return Made((ops.VAR_TIMES, *where, factor))

@@ -1,4 +1,4 @@
-"""Binary rows of Flink SQL: the op list makes of every row what objects make of it, and is taken for Flink's own form."""
+"""Binary rows of Flink SQL: the op list makes of them what objects make, and is taken for what Flink writes."""
 
 from __future__ import annotations
 
@@ -47,9 +47,7 @@ SAME = (
     "MAP<STRING, INT>", "TIMESTAMP_LTZ(3)", "TIME(3)",
 )  # fmt: skip
 TYPES = (*WIDER, *SAME)
-ALWAYS_TAKEN = [
-    one for one in TYPES if not any(odd in one for odd in ("MAP", "FLOAT", "DECIMAL", "BIGINT", "TINYINT"))
-]
+ALWAYS_TAKEN = [one for one in TYPES if not any(odd in one for odd in ("MAP", "FLOAT", "DECIMAL", "BIGINT", "TINYINT"))]
 """Those without NaN, without digits that need more bytes than are looked at, and without values that grow beyond."""
 BEGINNINGS = {
     "BIGINT": [None, 0, -1], "STRING": [None, "", "short", "long enough to lie behind"],
