@@ -106,6 +106,7 @@ ON_OTHER_KEY = f"SELECT {{}} FROM {SUMS} JOIN Other o ON x.s = o.y"
 LEFT = "SELECT {} FROM MyTable m LEFT JOIN Other o ON m.a = o.x"
 COUNTED = "SELECT {} FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY n DESC) AS r FROM (SELECT c, COUNT(*) AS n, MAX(d) AS m FROM MyTable GROUP BY c)) WHERE r <= 3"
 SELF = "SELECT {} FROM MyTable m JOIN MyTable n ON m.a = n.d"
+OF_SUMS = "SELECT s, {} FROM (SELECT a, COUNT(*) AS s, SUM(b) AS m FROM MyTable GROUP BY a) GROUP BY s"
 SESSIONS = "SELECT a, SUM(b) FROM MyTable GROUP BY SESSION(ts, INTERVAL '1' DAY), a"
 OF_THIRD = "SELECT m.a, m.c, t.k, t.w FROM MyTable m {} Third t ON m.a = t.{}"
 GREATEST = "(SELECT a, b, MAX(c) AS c FROM MyTable GROUP BY a, b)"
@@ -668,4 +669,11 @@ UPGRADES = [
     Upgrade(
         "TS5", "SELECT a, b, c FROM MyTable ORDER BY ts, b", "SELECT c, b FROM MyTable ORDER BY ts, b", "migrate", ""
     ),
+    # New aggregates that others give.
+    Upgrade("BF1", _grouped("SUM(b), COUNT(b)", "c"), _grouped("SUM(b), AVG(b)", "c"), "migrate", ""),
+    Upgrade("BF2", _grouped("AVG(b)", "c"), _grouped("SUM(b), COUNT(b), AVG(b)", "c"), "migrate", ""),
+    Upgrade("BF3", _grouped("AVG(d), MAX(b)", "c"), _grouped("SUM(d)", "c"), "migrate", ""),
+    Upgrade("BF4", OF_SUMS.format("SUM(m)"), OF_SUMS.format("AVG(m), COUNT(m), SUM(m)"), "migrate", ""),
+    Upgrade("BF5", _grouped("SUM(d), COUNT(d)", "c"), _grouped("SUM(d), AVG(d)", "c"), "partial", ""),
+    Upgrade("BF6", _tumbled("a, AVG(b)"), _tumbled("a, AVG(b), COUNT(b)"), "migrate", ""),
 ]

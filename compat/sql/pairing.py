@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...serializers.sql.row_changes import RowColumn
+from .backfills import backfilled
 from .query import Removal
 
 if TYPE_CHECKING:
@@ -120,15 +121,17 @@ def pair_columns(
     for place, column in enumerate(old):
         places.setdefault(column.computed, []).append(place)
     goes_on = any(column.computed in places for column in new)
+    given = backfilled(old, new)
     return tuple(
+        given[at] if at in given else
         _paired(
             column if goes_on else attrs.evolve(column, begins=None),
             places.get(column.computed, []),
             removal,
             is_key=is_key,
         )
-        for column in new
-    )
+        for at, column in enumerate(new)
+    )  # fmt: skip
 
 
 def _paired(column: Column, alike: list[int], removal: Removal, *, is_key: bool) -> RowColumn:

@@ -17,6 +17,21 @@ if TYPE_CHECKING:
 
 
 @attrs.frozen
+class AggregatePart:
+    """A field of what is kept for an aggregate whose values others may give.
+
+    Attributes:
+        function: The aggregate function.
+        over: Its arguments and its filter, in words that are equal where the same values come into it.
+        index: The number of the field.
+    """
+
+    function: str
+    over: str
+    index: int
+
+
+@attrs.frozen
 class Column:
     """A column of rows.
 
@@ -25,12 +40,14 @@ class Column:
         type: Its type.
         computed: What it is computed from, in words that are equal where the values are.
         begins: The value with which it may begin later than the state, in a tuple; None: it may not.
+        part: Of which aggregate it is a field, if others may give it.
     """
 
     name: str
     type: LogicalType
     computed: str
     begins: tuple[Any] | None = None
+    part: AggregatePart | None = None
 
 
 class Removal(enum.Enum):

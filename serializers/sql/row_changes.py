@@ -32,8 +32,37 @@ if TYPE_CHECKING:
     from .serializers import RowDataSerializer, RowDataSerializerSnapshot
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
+_BITS = {"TINYINT": 8, "SMALLINT": 16, "INTEGER": 32, "BIGINT": 64}
+"""Sums of integers go round, as in Java."""
 _DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INTEGER": 10, "BIGINT": 19}
 _LENGTHS = frozenset({"VARCHAR", "VARBINARY"})
+
+
+@attrs.frozen
+class Filled:
+    """A sum that another aggregate has kept.
+
+    Attributes:
+        total: The position of the stored sum.
+        number: That of the stored number of values in it.
+    """
+
+    total: int
+    number: int
+
+    def value_in(self, row: RowData, begins: Any, of: LogicalType) -> Any:
+        """Return the sum in a new type; what it begins with if there is no value in it.
+
+        Raises:
+            ValueNotConvertible: There are values, and no sum: it did not fit its type.
+        """
+        total = row[self.total]
+        if not row[self.number]:
+            return begins
+        if total is None:
+            raise ValueNotConvertible("the stored sum is null, although there are values in it: it was too large")
+        bits = _BITS.get(of.root)
+        return total if bits is None else (total + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
 
 
 @attrs.frozen
@@ -45,11 +74,12 @@ class RowColumn:
         takes: The position of the stored column whose value it takes; None: it is new.
         begins: The value of a new one.
         is_exact: Whether its value must be the one that the query sends later: a row is found by it.
-        why: Why a new column may begin so, or why it may not; "" of one that takes a value.
+        why: Why a new column may begin so, or why it may not; of one that takes a value, "" or why it takes another's.
         is_refused: Whether it may not begin.
         is_partial: Whether it begins now, where the others go on: it is of what comes after the upgrade alone.
         keeps_null: Whether a null stays one in a type that is NOT NULL: Flink does not look at it in keys of operators,
             which have the types of one of several inputs.
+        filled: What gives the value of a new one, if others do; then `begins` is that of no values.
     """
 
     name: str
@@ -60,6 +90,7 @@ class RowColumn:
     is_refused: bool = False
     is_partial: bool = False
     keeps_null: bool = False
+    filled: Filled | None = None
 
 
 @attrs.frozen
@@ -160,6 +191,28 @@ class RowChange:
         return row
 
 
+@attrs.frozen
+class FilledRow:
+    """Makes a new row as `RowChange` does, with sums that other aggregates have kept.
+
+    Attributes:
+        change: Makes the row.
+        filled: The place of each sum, what gives it, and what it is without values.
+    """
+
+    change: RowChange
+    filled: tuple[tuple[int, Filled, Any], ...]
+
+    def __call__(self, value: RowData | None) -> RowData | None:
+        row = self.change(value)
+        if row is None or value is None:
+            return row
+        items, types = list(row), self.change.types[1]
+        for place, filled, begins in self.filled:
+            items[place] = filled.value_in(value, begins, types[place])
+        return RowData._read(items, row._kind)  # noqa: SLF001 - of this package
+
+
 def resolve_columns(new: RowDataSerializer, old: RowDataSerializerSnapshot) -> CompatibilityResult[RowData]:
     """Judge stored rows for rows whose columns two plans have paired."""
     columns, types = new.columns, new.stored.types
@@ -193,7 +246,9 @@ def resolve_columns(new: RowDataSerializer, old: RowDataSerializerSnapshot) -> C
         ),
         (old.types, types),
     )
-    return CompatibilityResult.requires_migration(*findings, conversion=convert)
+    filled = tuple((at, one.filled, one.begins) for at, one in enumerate(columns) if one.filled is not None)
+    whole = FilledRow(convert, filled) if filled else convert
+    return CompatibilityResult.requires_migration(*findings, conversion=whole)
 
 
 def _findings(
@@ -202,7 +257,8 @@ def _findings(
     stored_names: Sequence[str],
     stored: Sequence[LogicalType],
 ) -> Iterator[Finding]:
-    taken = {one.takes for one in columns}
+    filled = [one.filled for one in columns if one.filled is not None]
+    taken = {one.takes for one in columns}.union(*((one.total, one.number) for one in filled))
     for place, (name, of) in enumerate(zip(stored_names, stored, strict=True)):
         if place not in taken:
             yield Finding(
@@ -216,6 +272,9 @@ def _findings(
 
 
 def _begun(column: RowColumn, of: LogicalType) -> Iterator[Finding]:
+    if column.filled is not None:
+        yield _filled(column, of)
+        return
     refused = column.is_refused or (column.begins is None and not of.is_nullable)
     why = (
         column.why if column.is_refused or not refused else "the column is new, and NOT NULL: there is no value for it"
@@ -229,7 +288,14 @@ def _begun(column: RowColumn, of: LogicalType) -> Iterator[Finding]:
     yield Finding(f"$.{column.name}", rule, verdict, "", of.describe(), why, ways, flags)
 
 
+def _filled(column: RowColumn, of: LogicalType) -> Finding:
+    ways = by_migration("stored rows get it"), "keep the aggregates of the old query"
+    return Finding(f"$.{column.name}", "SQL-21", Verdict.REQUIRES_MIGRATION, "", of.describe(), column.why, ways)
+
+
 def _taken(column: RowColumn, old: LogicalType, new: LogicalType) -> Iterator[Finding]:
+    if column.why:
+        yield _filled(column, new)
     if old == new:
         return
     change, words = change_of(old, new), (old.describe(), new.describe())

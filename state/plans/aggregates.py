@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...compat.description import StateKind
-from ...compat.sql.query import Column, SqlState, ValueForm
+from ...compat.sql.query import AggregatePart, Column, SqlState, ValueForm
 from ...serializers.errors import UnsupportedFormat
 from ...serializers.sql.logical_types import OPAQUE, LogicalType
 from .column_types import type_of
-from .lineage import aggregate_text, function_name
+from .lineage import aggregate_over, aggregate_text, function_name, short
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -64,11 +64,12 @@ def accumulators_of(data: Mapping[str, Any], columns: Sequence[Column], *, ttl_m
         if row is None:
             return Accumulators(unknown=f"what Flink keeps for {text} is not known")
         argument = columns[call["argList"][0]].type if call["argList"] else None
-        types = [_filled(one, argument) for one in row["fields"]]
+        types, over = [_filled(one, argument) for one in row["fields"]], short(aggregate_over(call, columns))
         begins = row["initial"]
         for place, (spelled, initial) in enumerate(zip(types, begins, strict=True)):
             name = text if len(types) == 1 else f"{text}[{place}]"
-            fields.append(Column(name, _type(spelled), f"{text} field {place}", begins=_begin(initial, spelled, call)))
+            begin, part = _begin(initial, spelled, call), AggregatePart(function_name(call), over, place)
+            fields.append(Column(name, _type(spelled), f"{text} field {place}", begin, part))
         of_types = _types(call["argList"], columns)
         views += [
             _view(f"agg{index}${name}", StateKind(kind.lower()), f"{name} of {text}, {of_types}", ttl_ms=ttl_ms)

@@ -394,13 +394,17 @@ def _join(node: PlanNode, names: _Names, inputs: list[Rows]) -> Rows:
 
 def aggregate_text(call: Any, columns: Sequence[Column], *, retracts: bool = False) -> str:
     """Return an aggregate in words: its function, arguments, and what decides which values come into it."""
-    name = function_name(call)
+    back = " with retraction" if retracts else ""
+    return short(f"{function_name(call)}{aggregate_over(call, columns)}{back}")
+
+
+def aggregate_over(call: Any, columns: Sequence[Column]) -> str:
+    """Return which values come into an aggregate, in words."""
     arguments = ", ".join(columns[index].computed for index in call["argList"]) or "*"
     filtered = call.get("filterArg", -1)
     where = f" FILTER ({columns[filtered].computed})" if filtered >= 0 else ""
     extras = "".join(f" {one}" for one in ("approximate", "ignoreNulls") if call.get(one))
-    back = " with retraction" if retracts else ""
-    return short(f"{name}({'DISTINCT ' if call['distinct'] else ''}{arguments}){where}{extras}{back}")
+    return f"({'DISTINCT ' if call['distinct'] else ''}{arguments}){where}{extras}"
 
 
 def _aggregate(node: PlanNode, names: _Names, inputs: list[Rows]) -> Rows:

@@ -173,7 +173,10 @@ def begun(report):
         if state.becomes is not None and state.becomes.value.serializer is not None:
             rows = rows_of(state.becomes.value.serializer)
             found[operator.uid, state.name] = {
-                place for row in rows for place, column in enumerate(row.columns) if column.takes is None
+                place
+                for row in rows
+                for place, column in enumerate(row.columns)
+                if column.takes is None and column.filled is None
             }
     return found
 

@@ -107,6 +107,7 @@ def test_what_begins_now_is_named_and_can_be_allowed(plans, upgrade):
         ("TV1", "SQL-15", "$.MAX(MyTable.c)"),
         ("LN1", "SQL-19", "$"),
         ("UK1", "SQL-20", "$"),
+        ("BF1", "SQL-21", "$.AVG(MyTable.b)[0]"),
         ("TN6", "SQL-11", "$"),
         ("LN6", "SQL-10", "$"),
     ],

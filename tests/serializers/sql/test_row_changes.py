@@ -8,7 +8,7 @@ from stateshift.serializers.compatibility import Flag, Verdict
 from stateshift.serializers.errors import ValueNotConvertible
 from stateshift.serializers.rows.values import RowKind
 from stateshift.serializers.sql.binary_rows import encode_row
-from stateshift.serializers.sql.row_changes import RowColumn
+from stateshift.serializers.sql.row_changes import Filled, RowColumn
 from stateshift.serializers.sql.serializers import RowDataSerializer, RowDataSerializerSnapshot
 from stateshift.serializers.sql.values import RowData, TimestampData
 from stateshift.serializers.views import DataInputView, DataOutputView
@@ -132,3 +132,32 @@ def test_the_form_of_a_null_that_generated_code_wrote_is_kept():
     assert len(data) + 4 == len(written.getvalue())  # with its sixteen bytes of room
     assert (7, None) == tuple(new.deserialize(DataInputView(written.getvalue())))
     assert changed == new.deserialize(DataInputView(written.getvalue()))
+
+
+@pytest.mark.parametrize(
+    ("stored", "new", "values", "expected"),
+    [
+        (("BIGINT", "BIGINT"), "BIGINT", (7, 2), 7),
+        (("BIGINT", "BIGINT"), "BIGINT", (0, 0), None),
+        (("BIGINT", "BIGINT"), "INT", (2**31 + 4, 2), 4 - 2**31),
+        (("DECIMAL(38, 2)", "BIGINT"), "DECIMAL(38, 2)", (Decimal("1.25"), 1), Decimal("1.25")),
+    ],
+)
+def test_a_sum_that_another_aggregate_has_kept_is_that_of_the_new_one(stored, new, values, expected):
+    columns = (RowColumn("s", why="it is given", filled=Filled(0, 1)), RowColumn("n", 1))
+    serializer = RowDataSerializer(snapshot(new, "BIGINT"), columns, ("s", "n"))
+    result = serializer.ensure_compatibility(snapshot(*stored))
+
+    assert {"SQL-21"} == {one.rule for one in result.findings}
+    assert RowData(expected, values[1]) == result.conversion(RowData(*values))
+
+
+def test_a_sum_that_did_not_fit_is_refused_when_it_is_met():
+    columns = (RowColumn("s", begins=0, why="it is given", filled=Filled(0, 1)),)
+    result = RowDataSerializer(snapshot("BIGINT"), columns, ("s", "n")).ensure_compatibility(
+        snapshot("BIGINT", "BIGINT")
+    )
+
+    assert RowData(0) == result.conversion(RowData(None, 0))
+    with pytest.raises(ValueNotConvertible, match="too large"):
+        result.conversion(RowData(None, 3))
