@@ -113,6 +113,11 @@ GREATEST = "(SELECT a, b, MAX(c) AS c FROM MyTable GROUP BY a, b)"
 MOST = "SELECT c, n FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY n DESC) AS r FROM (SELECT c, COUNT(*) AS n FROM MyTable GROUP BY c)) WHERE r <= {}"
 
 
+def _hinted(query, **kept):
+    told = ", ".join(f"'{table}' = '{time}'" for table, time in kept.items())
+    return query.replace("SELECT", f"SELECT /*+ STATE_TTL({told}) */", 1)
+
+
 def _same(row, query, tables, **more):
     return Upgrade(row, query, query, "migrate", "", tables=tables, **more)
 
@@ -676,4 +681,11 @@ UPGRADES = [
     Upgrade("BF4", OF_SUMS.format("SUM(m)"), OF_SUMS.format("AVG(m), COUNT(m), SUM(m)"), "migrate", ""),
     Upgrade("BF5", _grouped("SUM(d), COUNT(d)", "c"), _grouped("SUM(d), AVG(d)", "c"), "partial", ""),
     Upgrade("BF6", _tumbled("a, AVG(b)"), _tumbled("a, AVG(b), COUNT(b)"), "migrate", ""),
+    # State gets, loses or changes its time to live.
+    Upgrade("TTL1", _grouped("SUM(a), MAX(c)"), _hinted(_grouped("SUM(a), MAX(c)"), MyTable="1d"), "migrate", ""),
+    Upgrade("TTL2", _hinted(_grouped("SUM(a), MAX(c)"), MyTable="1d"), _grouped("SUM(a)"), "migrate", ""),
+    Upgrade("TTL3", _hinted(_grouped("SUM(a)"), MyTable="1d"), _hinted(_grouped("SUM(a)"), MyTable="2d"), "start", ""),
+    Upgrade("TTL4", LEFT.format("m.a, m.c, o.z"), _hinted(LEFT.format("m.a, o.z"), m="1d", o="2d"), "migrate", ""),
+    Upgrade("TTL5", _hinted(LEFT.format("m.a, m.c, o.z"), m="1d", o="2d"), LEFT.format("m.a, m.c, o.z"), "migrate", ""),
+    _same("TTL6", _hinted(OF_THIRD.format("RIGHT JOIN", "g"), m="1d", t="1d"), UNIQUE),
 ]

@@ -58,6 +58,64 @@ def test_what_begins_now_is_a_status_of_its_own_and_is_allowed_by_name(run, samp
     assert {None} == {entry.value[6] for entry in entries}
 
 
+@pytest.fixture
+def fewer(root, tmp_path):
+    """A savepoint of a Top-N, as a plan that keeps five rows would have left it, that plan, and one that keeps two."""
+    folder = root / "tests/fixtures/flink-sql-2.3/rank-append"
+    new, old = folder / "plan.json", tmp_path / "five.json"
+    old.write_text(new.read_text("utf-8").replace('"start": 1, "end": 2', '"start": 1, "end": 5'), "utf-8")
+    return str(folder / "savepoint"), "--old-plan", str(old), "--plan", str(new)
+
+
+def kept(place):
+    state = Savepoint.open(place).operator("274_rank").state("data-state-with-append")
+    return [sum(map(len, entry.value.values())) for entry in state.read_entries()]
+
+
+def test_rows_beyond_a_lower_number_are_left_out_if_what_was_sent_may_stay(run, fewer, tmp_path):
+    savepoint, *plans = fewer
+    refused = run("check", savepoint, *plans)
+
+    assert 1 == refused.status
+    assert "accept it: --allow-stale" in (refused.stdout + refused.stderr)
+    assert 1 == run("migrate", savepoint, tmp_path / "new", *plans).status
+    assert not (tmp_path / "new").exists()
+    assert 4 == run("check", savepoint, *plans, "--allow-stale").status
+    assert 0 == run("migrate", savepoint, tmp_path / "new", *plans, "--allow-stale").status
+    assert 2 < max(kept(savepoint))
+    assert 2 == max(kept(tmp_path / "new"))
+
+
+def test_a_migration_plan_says_that_what_was_sent_may_stay(run, fewer, tmp_path):
+    savepoint, *plans = fewer
+    planned = run("plan", savepoint, *plans, "--allow-stale", "-o", tmp_path / "todo.json")
+
+    assert 0 == planned.status
+    assert json.loads((tmp_path / "todo.json").read_text("utf-8"))["new_types"]["allows_stale"]
+    assert 0 == run("migrate", savepoint, tmp_path / "new", "--plan", tmp_path / "todo.json").status
+    assert 2 == max(kept(tmp_path / "new"))
+
+
+def test_wider_keys_are_written_anew_where_that_is_asked_for(run, root, tmp_path):
+    folder = root / "tests/fixtures/flink-sql-2.3/window-aggregate-tumble"
+    new = tmp_path / "wide.json"
+    new.write_text((folder / "plan.json").read_text("utf-8").replace("`k` INT", "`k` BIGINT"), "utf-8")
+    given = (folder / "savepoint", "--old-plan", folder / "plan.json", "--plan", new)
+    refused = run("check", *given)
+    migrated = run("migrate", given[0], tmp_path / "new", *given[1:], "--repartition")
+
+    assert (1, 0) == (refused.status, migrated.status)
+    assert "--repartition" in (refused.stdout + refused.stderr)
+    before, after = (
+        Savepoint.open(place).operator("347_global-window-aggregate")
+        for place in (folder / "savepoint", tmp_path / "new")
+    )
+    for name, read in (("window-aggs", "read_entries"), ("_timer_state/event_window-timers", "read_timers")):
+        was, becomes = (sorted(map(str, getattr(of.state(name), read)())) for of in (before, after))
+        assert was
+        assert was == becomes  # the keys are the same numbers, in other key groups
+
+
 def test_a_migration_plan_names_both_plans_and_is_followed(run, sample, tmp_path):
     savepoint, old, new = sample("group-aggregate")
     file = tmp_path / "plan.json"
