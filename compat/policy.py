@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-LOOK = WayOut("find out whether a stored value fails: stateshift check SAVEPOINT --scan")
+LOOK = WayOut("find out whether a stored value fails:", command="stateshift check SAVEPOINT --scan")
 """The way out for a flag that only the stored values can answer."""
 
 

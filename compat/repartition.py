@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..serializers.errors import DeclarationError, StateNotFound
-from ..serializers.wording import shell_word
 from .description import function_name
 from .edits import find_state
 from .lazy_tables import state_in
@@ -106,16 +105,6 @@ class Repartition:
     def for_all(self) -> int:
         """The number of key groups for all operators of the job; 0: as before."""
         return dict(self.max_parallelism).get("", 0)
-
-    def options(self) -> str:
-        """Return the command-line options with the same meaning."""
-        words = ["--repartition"]
-        words += [
-            f"--max-parallelism {shell_word(f'{name}={number}') if name else number}"
-            for name, number in self.max_parallelism
-        ]
-        words += [f"--merge {shell_word(f'{name}={merge.name}')}" for name, merge in self.merge]
-        return " ".join(words)
 
     def names(self, operator: OperatorDescription) -> bool:
         """Whether the caller sets a number of key groups for this operator by name."""

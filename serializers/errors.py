@@ -13,8 +13,8 @@ import collections
 import sys
 from typing import TYPE_CHECKING, Any, Self
 
-from .ways_out import WayOut, in_python, ways_out
-from .wording import one_line, shell_word
+from .ways_out import Option, Told, WayOut, in_python, ways_out
+from .wording import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -115,7 +115,6 @@ class StateShiftError(Exception):
             printable is escaped, line breaks too, so that no name can forge a line.
         details: Lines below it; one that ends with ways out is given with them.
         advice: What to do about it: a text, or ways out.
-        needs_all: Whether all of the ways out are needed; else any of them will do.
         written: Whether anything was written.
         where: Any of side (of a comparison), savepoint, file, offset, operator, state, key, element, path, rule; and
             checkpoint, if the savepoint is a checkpoint of Spark, as messages then call it. Callers further out add
@@ -125,8 +124,7 @@ class StateShiftError(Exception):
     advice = ""
     ways_out: tuple[WayOut, ...] = ()
     written = ""
-    options: tuple[str, ...] = ()
-    _needs_all = False
+    options: tuple[Told | str, ...] = ()
     _details: tuple[Detail, ...] = ()
 
     def __init__(
@@ -135,7 +133,6 @@ class StateShiftError(Exception):
         *,
         details: Iterable[Detail] = (),
         advice: str | WayOut | tuple[WayOut | str, ...] = "",
-        needs_all: bool = False,
         written: str = "",
         **where: object,
     ) -> None:
@@ -148,13 +145,15 @@ class StateShiftError(Exception):
         if isinstance(advice, str):
             self.advice = advice or self.advice
         else:
-            self.ways_out = ways_out((advice,) if isinstance(advice, WayOut) else advice)
-            if needs_all:
-                self._needs_all = True
-            self.advice = _joined(self, in_python)
+            self.advise(*((advice,) if isinstance(advice, WayOut) else advice))
         if written:
             self.written = written
         self.where: dict[str, object] = {name: value for name, value in where.items() if value is not None}
+
+    def advise(self, *ways: WayOut | str) -> None:
+        # Replaces what to do about it. As `before_writing`, it is for our own code.
+        self.ways_out = ways_out(ways)
+        self.advice = _joined(self, in_python)
 
     @classmethod
     def before_writing(cls, what: str, **facts: Any) -> Self:
@@ -177,7 +176,8 @@ def error_text(error: StateShiftError, words: Callable[[WayOut], str]) -> str:
         lines.append("  where: " + ", ".join(places))
     if advice := advice_text(error, words):
         lines.append("  what to do: " + advice)
-    lines += [f"  {option}" for option in error.options]
+    options = (one if isinstance(one, str) else words(WayOut("", (one,))).strip() for one in error.options)
+    lines += [f"  {one}" for one in options]
     if error.written:
         lines.append("  " + error.written)
     return "\n".join([what_text(error, words), *map(one_line, lines)])
@@ -197,7 +197,7 @@ def advice_text(error: StateShiftError, words: Callable[[WayOut], str]) -> str:
 
 
 def _joined(error: StateShiftError, words: Callable[[WayOut], str]) -> str:
-    return ("; " if error._needs_all else "; or ").join(map(words, error.ways_out))  # noqa: SLF001 - its own function
+    return "; or ".join(map(words, error.ways_out))
 
 
 def _users_module() -> str:
@@ -420,15 +420,15 @@ class UntrustedPlace(StateShiftError, PermissionError):
 
     Attributes:
         roots: Folders that would have to be allowed; empty where nothing can allow it.
-        options: The options of a command that would do it, one for a line.
+        options: What stateshift would have to be told, one for a line.
     """
 
     def __init__(
-        self, what: str, *, roots: tuple[str, ...] = (), options: tuple[str, ...] | None = None, **rest: Any
+        self, what: str, *, roots: tuple[str, ...] = (), options: tuple[Told, ...] | None = None, **rest: Any
     ) -> None:
         super().__init__(what, **rest)
         self.roots = roots
-        self.options = tuple(f"--allow-root {shell_word(root)}" for root in roots) if options is None else options
+        self.options = tuple(Told.of(Option.ALLOW_ROOT, root) for root in roots) if options is None else options
 
 
 class FilesElsewhere(UntrustedPlace, SavepointNotFound):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 class Option(enum.Enum):
     """What stateshift can be told, by the name of the option on the command line."""
 
+    ALLOW_ROOT = "--allow-root"
     TRUST = "--trust"
     TRUST_STORED_SERIALIZERS = "--trust-stored-serializers"
     RENAME_STATE = "--rename-state"
@@ -28,6 +29,7 @@ class Option(enum.Enum):
     DROP = "--drop"
     CONVERT = "--convert"
     ALLOW_EMPTY = "--allow-empty"
+    LIKE = "--like"
     OLD_PLAN = "--old-plan"
     ALLOW_PARTIAL = "--allow-partial"
     ALLOW_STALE = "--allow-stale"
@@ -147,7 +149,8 @@ def on_command_line(way: WayOut) -> str:
 def in_python(way: WayOut) -> str:
     """Return a way out as a caller in Python passes it."""
     groups = [[one] for one in way.told] if way.is_choice else [way.told]
-    return _joined(way, _list(list(map(_arguments, groups)), is_choice=True))
+    command = way.command if way.does is Does.CHANGE and not way.told else ""  # Python has no other word for it
+    return _joined(way, _list(list(map(_arguments, groups)), is_choice=True) or command)
 
 
 def _joined(way: WayOut, told: str) -> str:
@@ -245,6 +248,7 @@ class _Form:
 
 _OF_FIELD: Final = "{}:{}={}"
 _FORMS: Final = {
+    Option.ALLOW_ROOT: _Form("allow_roots=[{}]", _Of.CALL),
     Option.TRUST: _Form("trust=({},)"),
     Option.TRUST_STORED_SERIALIZERS: _Form("trust_stored_serializers=True", word=""),
     Option.RENAME_STATE: _Form("edits=parse_edits(rename_states=[{}])", word="{}={}"),
@@ -252,6 +256,7 @@ _FORMS: Final = {
     Option.DROP: _Form("edits=parse_edits(drop=[{}])"),
     Option.CONVERT: _Form("edits=parse_edits(convert=[{}])"),
     Option.ALLOW_EMPTY: _Form("policy=Policy(allow_empty=[{}])"),
+    Option.LIKE: _Form('like="…"', _Of.CALL),
     Option.OLD_PLAN: _Form('old="…"', _Of.CALL, "{}"),
     Option.ALLOW_PARTIAL: _Form("allows_partial=True", _Of.CALL, ""),
     Option.ALLOW_STALE: _Form("allows_stale=True", _Of.CALL, ""),

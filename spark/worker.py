@@ -11,6 +11,7 @@ import attrs
 
 from ..serializers.errors import StateShiftError, redact_values, values_are_redacted
 from ..serializers.registry import registry
+from ..serializers.ways_out import Option, Told, WayOut
 from ..state.runner import failure_of_task, may_be_mended
 from .connect import attempts_of_remote, is_connect
 from .jobs import MISSING_MODULE, attempts_of, run_watched, without_values
@@ -168,7 +169,8 @@ def loaded(data: bytes) -> Any:
     """Return an answer of our own workers; a failure gets advice on a module that is missing there."""
     answer = pickle.loads(data)  # noqa: S301 - pickled by our own workers
     if isinstance(answer, StateShiftError) and MISSING_MODULE.search(answer.what):
-        answer.advice = "import the module at the top of the module that uses it, or pass its file with --py-files"
+        by_file = WayOut("pass its file with", (Told(Option.PY_FILES),))
+        answer.advise("import the module at the top of the module that uses it", by_file)
     return answer
 
 

@@ -6,6 +6,7 @@ Rewording a message must change nothing but the message. Laying out text (lines,
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -170,3 +171,52 @@ def test_paths_of_columns_are_taken_apart_by_their_class(pytestconfig):
 
     assert len(nodes) > 1000
     assert [] == found
+
+
+VERBS = "check|diff|explain|export|init|inspect|migrate|plan|quarantine|rewind|savepoint|show|snapshot|stamp|ttl|verify"
+WORDS_OF_THE_SHELL = re.compile(rf"(?<![\w`-])(?:--[a-z][a-z-]+(?![\w-])|stateshift (?:{VERBS})\b)")
+"""An option, or a command, within a text; in backticks it is a name."""
+FACES = ("serializers/ways_out.py", "compat/testing/")
+TOLD_ALIKE = {
+    "compat/explain.py": "the text of a check, which the command line and errors share",
+    "compat/gate/recording.py": "the name of a stored format",
+    "compat/likeness.py": "the text of a check",
+    "serializers/pickled/unpickling.py": "it says both",
+    "serializers/spark_rows/rules.py": "the command of ways out",
+    "spark/java.py": "options of Java",
+    "spark/queries/check.py": "what a caller on the command line typed",
+    "spark/queries/gate.py": "the command of ways out",
+    "state/columnar/bootstrap.py": "a report of Python names the command that proves it",
+    "state/migration/plan_file.py": "the name of a stored format",
+}
+"""Files whose texts have words of the shell, with the reason."""
+
+
+def told_in_shell(tree: ast.AST) -> Iterator[str]:
+    """Yield texts that name options or commands, and are not the command of a way out."""
+    nodes = [*ast.walk(tree)]
+    commands = [one.value for one in nodes if isinstance(one, ast.keyword) and one.arg == "command"]
+    texts = [one.value for one in nodes if isinstance(one, ast.Expr)]
+    left = {id(one) for of in (*commands, *texts) for one in ast.walk(of) if not isinstance(of, ast.Call | ast.Yield)}
+    for node in nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in left:
+            yield from WORDS_OF_THE_SHELL.findall(node.value)
+
+
+def test_options_and_commands_are_data_below_the_command_line(pytestconfig):
+    root: Path = pytestconfig.rootpath
+    found = {
+        str(file.relative_to(root)): told
+        for folder in FOLDERS[:-1]
+        for file in (root / folder).rglob("*.py")
+        if (told := [*told_in_shell(ast.parse(file.read_text(encoding="utf-8")))])
+    }
+
+    assert {} == {file: told for file, told in found.items() if not file.startswith(FACES) and file not in TOLD_ALIKE}
+    assert set(TOLD_ALIKE) == {file for file in found if not file.startswith(FACES)}
+
+
+@pytest.mark.parametrize("text", ["export without --trust", "prove it: stateshift verify PLACE"])
+def test_such_a_text_would_be_found(text):
+    assert [*told_in_shell(ast.parse(f"raise Error(advice={text!r})"))]
+    assert not [*told_in_shell(ast.parse(f"raise Error(advice=WayOut('do', command={text!r}))"))]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...compat.explain import MUST_DECLARE, STYLES
 from ...compat.fingerprint import UNKNOWN
 from ...compat.lazy_tables import is_joined
-from ...compat.likeness import FEW, as_there, likeness, root_of
+from ...compat.likeness import FEW, as_there, likeness
 from ...compat.queries.wording import as_written
 from ...compat.reference_time import length_text, millis_text
 from ...serializers.compatibility import Flagged, Path
@@ -121,8 +121,7 @@ def _told_once(state: dict[str, Any], place: str, said: dict[tuple[Hashable, ...
     lines = list(_state_lines(state))
     told = [_as_told(state[name]) for name in ("transform", "rewrites", "code", "former_time_to_live_s")]
     told.append(_as_told([one for one in state["findings"] if one["verdict"] != _NOTE or one["flags"]]))
-    decision, why = _old_job(state)
-    told += (decision, [one.replace(root_of(told) or "$", "$") for one in why])  # of the same paths
+    told += _old_job(state)  # its reasons are texts, and equal only with their paths
     first = said.setdefault(likeness(told), place) if len(lines) > 2 else place
     return lines if first == place else [lines[0], [(f"    {as_there(first, told)}", "dim")]]
 

@@ -22,7 +22,7 @@ import attrs
 
 from ...serializers.compatibility import Flag
 from ...serializers.errors import CorruptFile, DeclarationError, NothingInCommon, located
-from ...serializers.ways_out import on_command_line
+from ...serializers.ways_out import WayOut, on_command_line
 from ..check import check
 from ..likeness import OF_CHECK, alike
 from ..plain_data import fields_of
@@ -209,7 +209,10 @@ class History:
             names = " and ".join(head.name for head in heads)
             raise DeclarationError(
                 f"two branches have each added a revision: {names} are both heads",
-                advice="record what the merged code declares: stateshift snapshot --job MODULE:ATTRIBUTE --merge -m …",
+                advice=WayOut(
+                    "record what the merged code declares:",
+                    command="stateshift snapshot --job MODULE:ATTRIBUTE --merge -m …",
+                ),
             )
         return heads[0] if heads else None
 
@@ -254,7 +257,9 @@ class History:
         """
         heads = self.heads
         if merges and len(heads) < 2:
-            raise DeclarationError("there is nothing to merge: the history has one head", advice="leave --merge out")
+            raise DeclarationError(
+                "there is nothing to merge: the history has one head", advice="record it without merging"
+            )
         if not merges:
             self.require_one_head()
         number = 1 + max((head.number for head in heads), default=0)

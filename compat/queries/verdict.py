@@ -385,7 +385,7 @@ def _operator(match: Match, pair: OperatorPair | str, *, is_by_name: bool, start
 def hidden_in(kind: str) -> str:
     """Return what a checkpoint does not show of an operator of this kind, and how it would be known."""
     hidden = _HIDDEN.get(kind, _HIDDEN_OF_FUNCTIONS)
-    return f"the checkpoint does not show {hidden}, and filters; name the old code with --was, or record the query"
+    return f"the checkpoint does not show {hidden}, and filters; the old code says it, or a recording"
 
 
 def _one_sided(was: Computation | None, becomes: Computation | None) -> Finding:

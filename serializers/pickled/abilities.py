@@ -216,7 +216,7 @@ def tagged_pickle(value: PickledValue) -> dict[str, Any]:
         raise StateShiftError(
             f"a pickled {value.class_name} contains itself, is nested too deep, or shares its parts so often that it"
             " is far larger as JSON than it is stored",
-            advice="do not open it: export without --trust",
+            advice=WayOut("do not open it: leave out", (Told(Option.TRUST),)),
         ) from error
     return {"$pickle": {"class": value.class_name, "value": tagged}}
 

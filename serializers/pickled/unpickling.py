@@ -45,6 +45,7 @@ import attrs
 
 from ..errors import CorruptSavepoint, StateShiftError, UntrustedCode, ValueNotConvertible, cause_text, is_tree_within
 from ..stored_names import known_as, known_name, place_of
+from ..ways_out import Option, Told, WayOut
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -129,8 +130,10 @@ class Names:
         except Exception as error:
             raise ValueNotConvertible(
                 f"{full}, to which a pickled value refers, cannot be imported: {cause_text(error)}",
-                advice="run where it can be imported (--py-files sends files to workers), or give its present name "
-                "with an alias",
+                advice=(
+                    WayOut("run where it can be imported; files go to workers with", (Told(Option.PY_FILES),)),
+                    "give its present name with an alias",
+                ),
                 rule="PKL-6",
             ) from error
         return found

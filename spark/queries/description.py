@@ -22,6 +22,7 @@ from ...compat.queries.plan_text import Detail, details_in, unmarked
 from ...serializers.errors import UnsupportedFormat
 from ...serializers.spark_rows.pairing import KEY, VALUE
 from ...serializers.spark_rows.spark_types import StoreSchema, numbered
+from ...serializers.ways_out import WayOut
 from ...state.formats.spark.reader import SparkCheckpoint
 from .planning import UnstartedQuery, planned
 
@@ -98,7 +99,7 @@ def _paired(
         ours, theirs = (", ".join(one.kind for one in side) or "none" for side in (left, found))
         raise UnsupportedFormat(
             f"the plan has stateful operators that are not known: Spark counts {theirs}; the plan was read as {ours}",
-            advice="compare two checkpoints instead: stateshift diff spark:OLD spark:NEW",
+            advice=WayOut("compare two checkpoints instead:", command="stateshift diff spark:OLD spark:NEW"),
         )
     return zip(found, left, strict=True)
 

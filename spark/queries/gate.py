@@ -25,6 +25,7 @@ from ...compat.queries.verdict import judge
 from ...compat.report import worst_decision
 from ...serializers.compatibility import Decision
 from ...serializers.errors import DeclarationError, located
+from ...serializers.ways_out import WayOut
 from ...serializers.wording import shell_word
 from ...state.project import Project
 from ...state.project_settings import FILE
@@ -172,7 +173,9 @@ class QueryGate:
             if not self.file(name).exists():
                 raise DeclarationError(
                     f"query {name!r} has no description: there is no {self.shown(self.file(name))}",
-                    advice=f"with the code that runs in production: {_RECORD}, and commit the file",
+                    advice=WayOut(
+                        "with the code that runs in production:", command=_RECORD, more=", and commit the file"
+                    ),
                 )
         return {name: self.read(name) for name in self.places}
 

@@ -11,6 +11,7 @@ from ...compat.explain import obstacles
 from ...compat.policy import ACCEPT_ALL, Policy
 from ...serializers.compatibility import Decision
 from ...serializers.errors import DeclarationError, IncompatibleState, StateShiftError
+from ...serializers.ways_out import WayOut
 from ...serializers.wording import shell_word
 from ...state.formats.spark.reader import SparkCheckpoint
 from ...state.formats.spark.recording import Recorder
@@ -85,7 +86,10 @@ def _require_start(report: CheckReport, place: str, *, needs_recording: bool) ->
         raise IncompatibleState(
             f"the query cannot go on from its checkpoint: {report.decision}",
             details=[f"  {obstacle}" for obstacle in obstacles(report)],
-            advice=f"see the ways out: stateshift check {shell_word(f'spark:{place}')} --query MODULE:FUNCTION",
+            advice=WayOut(
+                "see the ways out:",
+                command=f"stateshift check {shell_word(f'spark:{place}')} --query MODULE:FUNCTION",
+            ),
             savepoint=place,
             checkpoint=place,
             written="Nothing was started.",

@@ -24,6 +24,7 @@ from ...compat.queries.kinds import TRANSFORM
 from ...compat.queries.plan_operators import Buffers, read_plan, text_of_table
 from ...compat.queries.plan_text import parse_plan
 from ...serializers.errors import DeclarationError, StateShiftError, UnsupportedFormat, shown
+from ...serializers.ways_out import WayOut
 from ...state.formats.spark.reader import SparkCheckpoint
 from .functions import functions_of
 from .inputs import read_inputs
@@ -259,7 +260,10 @@ def release_of(version: str) -> Release:
     if release is None:
         raise UnsupportedFormat(
             f"queries are planned with Spark {', '.join(RELEASES)}; this is Spark {version}",
-            advice="run the check with one of these; or compare two checkpoints: stateshift diff spark:OLD spark:NEW",
+            advice=(
+                "run the check with one of these",
+                WayOut("compare two checkpoints:", command="stateshift diff spark:OLD spark:NEW"),
+            ),
             written="Nothing was started.",
         )
     return release

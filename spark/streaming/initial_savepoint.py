@@ -75,7 +75,10 @@ class FromSavepoint:
             place = shell_word(self.place)
             raise DeclarationError.before_writing(
                 f"{self.place} is the state directory of a query, and no savepoint",
-                advice=f"take one of it, and start from that: stateshift savepoint {place} {place}-savepoint",
+                advice=WayOut(
+                    "take one of it, and start from that:",
+                    command=f"stateshift savepoint {place} {place}-savepoint",
+                ),
             )
         return savepoint
 

@@ -137,7 +137,7 @@ def _refuse_operator_state(wanted: Wanted, stored: SavepointOperator) -> None:
     if any(state.name == wanted.state and not state.kind.is_keyed for state in stored.states):
         raise StateNotFound(
             f"{wanted.state!r} is operator state, which has no keys and cannot be made from rows",
-            advice="a migration can change its type: stateshift migrate",
+            advice=WayOut("a migration can change its type:", command="stateshift migrate"),
         )
 
 
@@ -234,7 +234,7 @@ def _stored_key(operator: SavepointOperator) -> TypeSerializer[Any]:
     if operator.description.is_flink_restorable and not has_stable_hash(key):
         raise DeclarationError(
             f"keys of type {key.describe()} have no hash that is the same in every JVM, so Flink would not find them",
-            advice="change such state with a migration, which does not move keys: stateshift migrate",
+            advice=WayOut("change such state by a migration, which moves no keys:", command="stateshift migrate"),
         )
     return key
 
@@ -261,7 +261,10 @@ def _require_same(stored: SavepointState, declared: StateDescription) -> None:
         raise IncompatibleState(
             f"the state is {stored.kind} of {stored.description.describe()}, but the job declares {declared.kind} of"
             f" {declared.describe()}: existing entries stay, so rows of another type cannot be added",
-            advice="migrate the savepoint to the job's types first: stateshift migrate; or overwrite the state",
+            advice=(
+                WayOut("migrate the savepoint to the job's types first:", command="stateshift migrate"),
+                "overwrite the state",
+            ),
         )
 
 

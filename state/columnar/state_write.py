@@ -23,6 +23,7 @@ from ...serializers.errors import (
     TargetExists,
     located,
 )
+from ...serializers.ways_out import WayOut
 from ..formats.flink.metadata import METADATA
 from ..formats.flink.unchanged import SourceFiles
 from ..job import DEFAULT_KEY_GROUPS, Job
@@ -284,7 +285,10 @@ def _beside(
             if asked is not None and asked != there:
                 raise DeclarationError(
                     f"the operator has {there:,} {what} already, but {asked:,} are requested",
-                    advice="leave the option out; a migration can change both: stateshift migrate",
+                    advice=(
+                        "leave the option out",
+                        WayOut("change both with", command="stateshift migrate"),
+                    ),
                 )
     return StateWrite(
         target=target,

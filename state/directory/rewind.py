@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...serializers.errors import DeclarationError, SavepointNotFound, StateShiftError, TargetExists
+from ...serializers.ways_out import WayOut
 from ..formats.flink.handles import AbsoluteFileHandle
 from ..formats.flink.metadata import METADATA, write_metadata
 from ..formats.flink.missing_files import require_files
@@ -185,7 +186,9 @@ class _Past:
         if uids:
             raise DeclarationError.before_writing(
                 f"the query reads from source functions ({', '.join(uids)}), which a copy cannot take over",
-                advice="take a savepoint of it, and start another query from that: stateshift savepoint",
+                advice=WayOut(
+                    "take a savepoint of it, and start another query from that:", command="stateshift savepoint"
+                ),
             )
 
     def chosen(self, to_epoch: int | None, to_batch: int | None) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ...compat.description import operator_id_of_uid
 from ...compat.edits import Edits, NewIdentity
 from ...serializers.errors import DeclarationError
+from ...serializers.ways_out import Option, WayOut
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,17 +33,19 @@ def parse_edits(
     """
     return Edits(
         tuple(drop),
-        tuple(_pair(text, "--rename-state") for text in rename_states),
+        tuple(_pair(text, Option.RENAME_STATE) for text in rename_states),
         tuple(
             (old, NewIdentity(operator_id_of_uid(new).hex(), new))
-            for old, new in (_pair(text, "--rename-uid") for text in rename_uids)
+            for old, new in (_pair(text, Option.RENAME_UID) for text in rename_uids)
         ),
         tuple(convert),
     )
 
 
-def _pair(text: str, option: str) -> tuple[str, str]:
+def _pair(text: str, option: Option) -> tuple[str, str]:
     old, separator, new = text.partition("=")
     if not separator or not old or not new:
-        raise DeclarationError(f"{text!r} is not of the form OLD=NEW", advice=f"write {option} OLD=NEW")
+        raise DeclarationError(
+            f"{text!r} is not of the form OLD=NEW", advice=WayOut.telling("write", option, "OLD", "NEW")
+        )
     return old, new

@@ -156,7 +156,10 @@ def require_whole(counts: Iterable[StateCount]) -> None:
             raise MigrationFailed(
                 f"{count.merged:,} entries of {count.state} were merged into others, and {count.quarantined:,} of its "
                 "values do not fit: a merged value that lacks one of its parts would look complete",
-                advice="let the converter take these values, or correct them; list them with stateshift check --scan",
+                advice=WayOut(
+                    "let the converter take these values, or correct them; this lists them:",
+                    command="stateshift check --scan",
+                ),
                 state=count.state,
                 operator=count.operator or count.operator_id,
                 rule="RUN-4",

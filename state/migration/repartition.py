@@ -8,6 +8,7 @@ import attrs
 
 from ...compat.repartition import Merge, Repartition
 from ...serializers.errors import DeclarationError
+from ...serializers.ways_out import Option, WayOut
 from ..job import load_function
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def _merge(text: str) -> tuple[str, Merge]:
     if not (state and module_name and name):
         raise DeclarationError.before_writing(
             f"{text!r} is not of the form STATE=MODULE:FUNCTION",
-            advice="write --merge STATE=MODULE:FUNCTION, such as total=operator:add",
+            advice=WayOut.telling("write, such as", Option.MERGE, "total", "operator:add"),
         )
     return state, _loaded(place)
 

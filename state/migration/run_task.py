@@ -60,7 +60,7 @@ class Rewriting(Independent[Task, TaskResult]):
 
     is_recorded: ClassVar[bool] = True
     again: ClassVar[str] = "run the same command again: leftover files are removed first"
-    more: ClassVar[str] = "try a higher --parallelism, more memory"
+    more: ClassVar[str] = "try a higher parallelism, more memory"
 
     def title(self, task: Task) -> str:
         return task.title

@@ -16,6 +16,7 @@ import attrs
 
 from ...serializers.errors import CorruptFile, UnsupportedFormat
 from ...serializers.sql.logical_types import LogicalField, LogicalType
+from ...serializers.ways_out import Option, Told, WayOut
 
 _LARGEST = 2**31 - 1
 _MOST_NESTED = 64
@@ -93,7 +94,7 @@ def _not_built(root: str) -> UnsupportedFormat:
         raise ValueError(root)
     return UnsupportedFormat(
         f"the type {root} of a column holds objects of Java, which a plan does not show",
-        advice="take the types from a savepoint that the new query wrote: --like",
+        advice=WayOut("take the types from a savepoint that the new query wrote:", (Told(Option.LIKE),)),
     )
 
 

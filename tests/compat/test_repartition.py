@@ -24,7 +24,6 @@ from stateshift.compat.description import SerializerDescription, StateKind, func
 from stateshift.compat.key_hashes import SIMPLE_TYPES
 from stateshift.compat.plan import OperatorAction, StateAction
 from stateshift.compat.planner import plan
-from stateshift.compat.repartition import Merge
 from stateshift.serializers.errors import what_text
 from stateshift.serializers.flink.namespaces import TimerSerializer, VoidNamespaceSerializer
 from stateshift.serializers.primitives.numeric import IntSerializer, LongSerializer
@@ -219,13 +218,6 @@ def test_an_operator_that_is_not_in_the_job_is_kept_and_cannot_be_named(make, st
     assert (None, 0) == (kept.rekeying, kept.max_parallelism)
     with pytest.raises(DeclarationError, match=r"'other' is not in the job, so it keeps its 128 key groups"):
         check(both, new, repartition=Repartition(max_parallelism={"other": 9}))
-
-
-def test_the_options_of_the_command_line_are_shown():
-    wanted = Repartition(max_parallelism={"a b": 9}, merge={"total": Merge("operator:add", functions.add)})
-
-    assert "--repartition --max-parallelism 'a b=9' --merge total=operator:add" == wanted.options()
-    assert "--repartition --max-parallelism 1000" == Repartition(max_parallelism=1000).options()
 
 
 def test_a_merge_is_named_as_converters_are(make, stored):

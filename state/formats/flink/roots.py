@@ -26,8 +26,8 @@ from urllib.parse import quote, unquote, urlsplit
 import attrs
 
 from ....serializers.errors import CorruptSavepoint, FilesElsewhere, SavepointNotFound, UntrustedPlace
-from ....serializers.ways_out import Option, WayOut
-from ....serializers.wording import many, shell_word
+from ....serializers.ways_out import Option, Told, WayOut
+from ....serializers.wording import many
 from ...storage.files import Folder, Root
 from ...storage.identity import Identity
 from ...storage.stores import bare, is_uri, parted, store_of
@@ -199,7 +199,7 @@ def _remarks_on_pairs(names: dict[str, list[str]], folder: Folder) -> str:
         if named and not any(_below(new, _names_below(new, one) or []).exists(names[one][0]) for one in named):
             raise FilesElsewhere(
                 f"the pair of folders is the wrong way round: the savepoint names files in {new}, which are not there",
-                options=(f"--checkpoint-root {shell_word(new)}={shell_word(old)}",),
+                options=(Told.of(Option.CHECKPOINT_ROOT, new, old),),
                 advice="give OLD=NEW: the folder that the savepoint names, and the one where its files are",
                 written=_NOTHING,
             )
@@ -315,7 +315,7 @@ def _split(uri: str) -> tuple[str, str]:
     if own:
         raise UntrustedPlace(
             f"the savepoint names the file {bare(uri)} with {own} of its own",
-            advice=f"only the URI of the savepoint or an --allow-root may have store options; {_DO_NOT_TRUST}",
+            advice=f"only the URI of the savepoint or an allowed root may have store options; {_DO_NOT_TRUST}",
             written=_NOTHING,
         )
     above, _, name = path.rpartition("/")
@@ -426,9 +426,9 @@ def _incomplete(
     there = many(count, "file of the checkpoint is", "files of the checkpoint are")
     options = []
     for root in roots:
-        options.append(f"--checkpoint-root {shell_word(root)}=FOLDER")
+        options.append(Told.of(Option.CHECKPOINT_ROOT, root, "FOLDER"))
         if is_uri(root) or Path(root).exists():
-            options.append(f"--allow-root {shell_word(root)}")
+            options.append(Told.of(Option.ALLOW_ROOT, root))
     beside = _places_beside(list(missing), names, folder)
     where = f"to {beside}" if beside else "as Flink has it, JOB/chk-N with JOB/shared beside it"
     advice = f"download what is missing {where}, or say with an option where the files are"
@@ -461,16 +461,17 @@ def _refusal(parents: list[str], folder: Folder, *, is_moved: bool = False, rema
     whose = "its folder" if len(_own_roots(folder.place)) == 1 else "its folder and its job's `shared` and `taskowned`"
     others = f" and {many(len(parents) - 1, 'other folder')}" if len(parents) > 1 else ""
     what = f"files of the savepoint lie outside {whose}, in {parents[0]}{others}, so they are not read{remarks}"
-    advice = "if you trust these places and the origin of the savepoint, allow them with these options"
+    ways = [WayOut("if you trust these places and the origin of the savepoint, allow them with these options")]
     if any(map(_OF_JOB.fullmatch, parents)):
-        advice += f"; if they were moved, say where to: --checkpoint-root {shell_word(roots[0])}=FOLDER"
+        ways.append(WayOut.telling("if they were moved, say where to:", Option.CHECKPOINT_ROOT, roots[0], "FOLDER"))
     if is_moved:
         what += "; there is a file of that name next to _metadata, because the savepoint was moved or copied here"
-        advice = (
-            f"move the savepoint back to {roots[0]}, where Flink expects it, too; or take a canonical one, whose file "
-            "names are relative. To read the files there instead, allow that with these options"
-        )
-    return UntrustedPlace(what, roots=roots, advice=advice, written=_NOTHING, savepoint=folder.place)
+        ways = [
+            WayOut(f"move the savepoint back to {roots[0]}, where Flink expects it, too"),
+            WayOut("take a canonical one, whose file names are relative"),
+            WayOut("to read the files there instead, allow that with these options"),
+        ]
+    return UntrustedPlace(what, roots=roots, advice=tuple(ways), written=_NOTHING, savepoint=folder.place)
 
 
 def _roots_of(parents: list[str]) -> tuple[str, ...]:

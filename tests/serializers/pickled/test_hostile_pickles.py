@@ -298,7 +298,7 @@ class TestTrees:
         with trusting(["builtins.list"]), pytest.raises(StateShiftError, match="far larger as JSON") as raised:
             tagged_pickle(value)
 
-        assert "export without --trust" in raised.value.advice
+        assert "do not open it: leave out trust" == raised.value.advice
 
     def test_an_export_says_that_it_is_too_deep(self):
         with trusting(["builtins.list"]):

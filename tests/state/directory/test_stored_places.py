@@ -103,7 +103,7 @@ def test_a_state_directory_sends_nobody_a_request(tmp_path, listener, monkeypatc
         lambda: collect(directory, older_than_h=0),
         lambda: rewind(tmp_path / "state", tmp_path / "copy", tmp_path / "back"),
     ):
-        with pytest.raises(UntrustedPlace, match="--allow-root s3://bucket/checkpoint"):
+        with pytest.raises(UntrustedPlace, match=r'allow_roots=\["s3://bucket/checkpoint"\]'):
             attempt()
     with pytest.raises(DeclarationError, match="which is in another store"):
         list(TakenOffsets(Folder.at(tmp_path / "new"), position).logs(1))
