@@ -121,7 +121,8 @@ def _told_once(state: dict[str, Any], place: str, said: dict[tuple[Hashable, ...
     lines = list(_state_lines(state))
     told = [_as_told(state[name]) for name in ("transform", "rewrites", "code", "former_time_to_live_s")]
     told.append(_as_told([one for one in state["findings"] if one["verdict"] != _NOTE or one["flags"]]))
-    told += _old_job(state)  # its reasons are texts, and equal only with their paths
+    decision, why = _old_job(state)
+    told += (decision, len(why))  # they follow from the findings, and are of the same paths
     first = said.setdefault(likeness(told), place) if len(lines) > 2 else place
     return lines if first == place else [lines[0], [(f"    {as_there(first, told)}", "dim")]]
 
