@@ -59,7 +59,7 @@ from .serializers.flink.namespaces import TimeWindow as TimeWindow
 from .serializers.flink.namespaces import VoidNamespace as VoidNamespace
 from .serializers.flink.opaque import KryoBytes as KryoBytes
 from .serializers.hints import serializer_for as serializer_for
-from .serializers.pickled.opened import from_pickled as from_pickled
+from .serializers.pickled.conversion import from_pickled as from_pickled
 from .serializers.pickled.serializers import CloudPickleSerializer as CloudPickleSerializer
 from .serializers.pickled.serializers import PickleSerializer as PickleSerializer
 from .serializers.pickled.values import PickledValue as PickledValue

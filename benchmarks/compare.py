@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from stateshift.state.transcode.choice import ExecutorName
+from stateshift.state.transcode.executor_choice import ExecutorName
 
 from .machine import arguments_of, facts, print_table, scratch_folder, told
 from .passes import stream_of

@@ -10,7 +10,7 @@ import gc
 import sys
 from pathlib import Path
 
-from ..state.transcode.choice import has_numba
+from ..state.transcode.executor_choice import has_numba
 
 
 def prefer_installed() -> None:

@@ -27,7 +27,7 @@ import attrs
 from ..serializers.errors import StateShiftError
 from ..state.progress import Progress, ProgressMeter
 from ..state.runner import Conditions, Shuffled, are_even
-from ..state.transcode.choice import ExecutorName, choose_executor
+from ..state.transcode.executor_choice import ExecutorName, choose_executor
 from .connect import SLOTS, collect_answers, is_connect
 from .interrupts import interrupts_kept
 from .jobs import failure_of_engine, run_in_group, tasks_of

@@ -21,7 +21,7 @@ from ..state.savepoint.reader import Savepoint, open_savepoint
 from ..state.savepoint.stream_proofs import goes_by_machine_code
 from ..state.savepoint.verify import verify as verify_by
 from ..state.storage.prefetch import cores
-from ..state.transcode.choice import ExecutorName, choose_executor
+from ..state.transcode.executor_choice import ExecutorName, choose_executor
 from .java import JavaNotFound
 from .runner import SparkRunner
 

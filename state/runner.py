@@ -28,7 +28,7 @@ from ..serializers.errors import (
 )
 from .progress import Progress, ProgressMeter
 from .storage.prefetch import cores
-from .transcode.choice import ExecutorName, choose_executor, lacks_numba
+from .transcode.executor_choice import ExecutorName, choose_executor, lacks_numba
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -11,7 +11,7 @@ from stateshift import StateShiftError
 from stateshift.state import runner
 from stateshift.state.migration.run_task import perform
 from stateshift.state.storage.files import Folder
-from stateshift.state.transcode.choice import VARIABLE, ExecutorName
+from stateshift.state.transcode.executor_choice import VARIABLE, ExecutorName
 
 EXECUTORS = [*ExecutorName]
 

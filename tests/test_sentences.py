@@ -181,7 +181,7 @@ TOLD_ALIKE = {
     "compat/explain.py": "the text of a check, which the command line and errors share",
     "compat/gate/recording.py": "the name of a stored format",
     "compat/likeness.py": "the text of a check",
-    "serializers/pickled/unpickling.py": "it says both",
+    "serializers/pickled/unpickler.py": "it says both",
     "serializers/spark_rows/rules.py": "the command of ways out",
     "spark/java.py": "options of Java",
     "spark/queries/check.py": "what a caller on the command line typed",

@@ -8,7 +8,7 @@ from stateshift.compat.description import SerializerDescription as Described
 from stateshift.compat.planner import plan
 from stateshift.serializers.primitives.numeric import ByteSerializer, LongSerializer
 from stateshift.state.transcode import entry_framing, make_transcoder
-from stateshift.state.transcode.choice import ExecutorName
+from stateshift.state.transcode.executor_choice import ExecutorName
 
 KEY = LongSerializer()
 

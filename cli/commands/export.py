@@ -112,7 +112,7 @@ def command(
 
     With --json, stdout gets one document: a summary where -o names a file, else the tagged export itself.
     """
-    from ...serializers.pickled.unpickling import trusting
+    from ...serializers.pickled.unpickler import trusting
 
     if with_json and file is None and form == "jsonl":
         raise click.UsageError("--json prints one document: add -o FILE for the lines, or --format tagged")

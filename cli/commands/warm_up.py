@@ -36,7 +36,7 @@ Python objects otherwise.""",
 @common_options
 def command(*, with_json: bool) -> int:
     """Compile the machine code that rewrites and reads state, and keep it for every process of this machine."""
-    from ...state.transcode.choice import code_folder, has_numba
+    from ...state.transcode.executor_choice import code_folder, has_numba
 
     if not has_numba():
         raise DeclarationError(
@@ -58,7 +58,7 @@ def command(*, with_json: bool) -> int:
 def _functions() -> Iterator[tuple[str, float | None]]:
     """Load every function, and yield the CPU seconds of its compilation, None if it was compiled before."""
     from ...state.columnar import flat_numba
-    from ...state.transcode.choice import is_compiled
+    from ...state.transcode.executor_choice import is_compiled
     from ...state.transcode.numba_executor import FUNCTIONS, load_compiled
 
     loaders = {f"numba_kernels.{name}": partial(load_compiled, [name]) for name in FUNCTIONS}

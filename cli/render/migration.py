@@ -11,7 +11,7 @@ from ...compat.reference_time import time_text
 from ...serializers.wording import many, shell_word
 from ...state.migration.engine import Engine
 from ...state.progress import size_text
-from ...state.transcode.choice import TIMES_SLOWER
+from ...state.transcode.executor_choice import TIMES_SLOWER
 from ..next_steps import flink_command, options_given, start_lines
 from ..options import NOT_COMPARED, PREFIX
 from ..output import Column, Line, Row, Table, print_notice

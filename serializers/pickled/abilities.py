@@ -32,10 +32,10 @@ from ..serializer import CONVERTER, KEEP_OLD_TYPE, TypeSerializer, across_famili
 from ..views import DataInputView, DataOutputView
 from ..ways_out import Option, Told, WayOut, by_migration
 from ..wording import one
-from .opened import FromPickle, parts_within, pickle_names, records_within, sources_of
+from .conversion import FromPickle, parts_within, pickle_names, records_within, sources_of
 from .rules import obstacles
 from .serializers import PickledSnapshot, PickleSerializer
-from .unpickling import Unmade, trusted_names, unmade
+from .unpickler import Unmade, trusted_names, unmade
 from .values import Unfolding, shape_of
 
 if TYPE_CHECKING:

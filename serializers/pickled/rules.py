@@ -15,7 +15,7 @@ from ..families import ANY, families
 from ..records.classes import is_record_class
 from ..serializer import CONVERTER, KEEP_OLD_TYPE, unrelated
 from ..ways_out import WayOut, by_migration
-from .unpickling import BY_VALUE, LIBRARY
+from .unpickler import BY_VALUE, LIBRARY
 from .values import PickledBy, PickledValue, reads_older_state, running_python
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from ..serializer import TypeSerializer
 from ..snapshot import OWN_PREFIX, FormedSnapshot, TypeSerializerConfigSnapshot
 from ..stored_names import qualified_name
 from . import rules as pickle_rules
-from .unpickling import BY_VALUE, LIBRARY, Names, open_pickle, qualified, trusted_names
+from .unpickler import BY_VALUE, LIBRARY, Names, open_pickle, qualified, trusted_names
 from .values import FINGERPRINT, Fingerprint, PickledValue, classes_within, running_python, shape_of
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from ..formats.flink.blocks import Block
 from ..formats.flink.meta_info import VALUE_SERIALIZER
 from ..key_groups import prefix_size
 from ..migration.block_rewriter import BlockRewriter
-from ..transcode.choice import ExecutorName
+from ..transcode.executor_choice import ExecutorName
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

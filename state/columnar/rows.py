@@ -23,7 +23,7 @@ from ...serializers.containers.wrappers import OptionalSerializer
 from ...serializers.errors import StateShiftError, ValueNotConvertible, cause_text, located, shown
 from ..entry_keys import encode, is_ambiguous, length_bytes
 from ..key_groups import prefix_size
-from ..transcode.framing import entry_values, map_value
+from ..transcode.entry_layout import entry_values, map_value
 from ..user_code import called
 from .column_values import python_values
 from .key_columns import encode_lists, encoded_keys, key_column, refuse_null, required

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...serializers.columns.bytes_at import padded
 from ...serializers.columns.codec import Cells
-from ..transcode.choice import ExecutorName
+from ..transcode.executor_choice import ExecutorName
 from ..transcode.frames import find_entries
 
 if TYPE_CHECKING:

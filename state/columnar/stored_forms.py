@@ -27,7 +27,7 @@ from ..entry_keys import encode
 from ..formats.flink.blocks import Block
 from ..formats.flink.entries import read_stored
 from ..formats.flink.value_readers import value_reader
-from ..transcode.framing import map_value
+from ..transcode.entry_layout import map_value
 
 if TYPE_CHECKING:
     import decimal

@@ -28,7 +28,7 @@ from ..formats.flink.operator_stream import read_operator_stream
 from ..formats.flink.sources import open_stream
 from ..key_groups import has_checked_hash, key_group, key_hasher
 from ..savepoint.states import keyed_handles
-from ..transcode.choice import choose_executor
+from ..transcode.executor_choice import choose_executor
 from .runs import runs_of
 from .table_columns import BroadcastColumns, KeyedColumns, ListColumns, broadcast_columns, entry_reader, list_columns
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ..savepoint.reader import SavepointOperator
     from ..savepoint.states import SavepointState
     from ..storage.files import Folder
-    from ..transcode.choice import ExecutorName
+    from ..transcode.executor_choice import ExecutorName
 
 Snapshot = TypeSerializerConfigSnapshot[Any]
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ...serializers.columns.bytes_at import Flags, Places
     from ...serializers.columns.codec import ColumnCodec
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
-    from ..transcode.choice import ExecutorName
+    from ..transcode.executor_choice import ExecutorName
     from .runs import Run
 
 _SIGN = -(1 << 63)

@@ -24,15 +24,15 @@ from ...serializers.errors import (
     located,
     shown,
 )
-from ...serializers.pickled.unpickling import trusting
+from ...serializers.pickled.unpickler import trusting
 from ...serializers.views import SEPARATOR, DataInputView, DataOutputView
 from ..formats.flink.blocks import Block, join_pieces
 from ..formats.flink.meta_info import NAMESPACE_SERIALIZER, StateMetaInfo
 from ..formats.flink.state_kinds import info_snapshot, keyed_kind, state_kind
 from ..publication.lineage import StateCount
+from ..transcode.entry_layout import EntryFraming, entry_framing
 from ..transcode.factory import make_transcoder
 from ..transcode.frames import Survey, add_keys, survey
-from ..transcode.framing import EntryFraming, entry_framing
 from ..transcode.objects import expect_end
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ...compat.plan import Recoding
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
     from ..savepoint.quarantine import StoredTypes
-    from ..transcode.choice import ExecutorName
+    from ..transcode.executor_choice import ExecutorName
     from ..transcode.key_groups import StateTotal
     from ..transcode.transcoder import Transcoded, Transcoder
     from .quarantine import QuarantineLines

@@ -19,7 +19,7 @@ from ...serializers.rewrite import Counted, Nullable
 from ...serializers.views import SEPARATOR, DataInputView
 from ..formats.flink.blocks import Block
 from ..formats.flink.keyed_readers import open_keyed
-from ..transcode.choice import COMPILING_S, ExecutorName, choose_executor, lacks_numba, must_compile
+from ..transcode.executor_choice import COMPILING_S, ExecutorName, choose_executor, lacks_numba, must_compile
 from ..transcode.factory import program_of
 from .block_rewriter import BlockRewriter, Tally
 from .engine import Engine, choose_engine, seconds_on_spark

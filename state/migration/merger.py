@@ -13,10 +13,10 @@ import attrs
 from ...serializers.containers.ttl import TtlValue
 from ...serializers.errors import MigrationFailed, StateShiftError, shown
 from ...serializers.limits import require_room
-from ...serializers.pickled.unpickling import trusting
+from ...serializers.pickled.unpickler import trusting
 from ..entry_keys import encode
 from ..formats.flink.entries import read_stored
-from ..transcode.framing import entry_values, map_value
+from ..transcode.entry_layout import entry_values, map_value
 from ..user_code import called
 
 if TYPE_CHECKING:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ..publication.lineage import StateCount
     from ..runner import Conditions
     from ..storage.files import Folder
-    from ..transcode.choice import ExecutorName
+    from ..transcode.executor_choice import ExecutorName
     from .journal import Journal
     from .tasks import RekeyTask, TaskResult
 

@@ -10,7 +10,7 @@ from ...compat.plain_data import fields_of, plain
 from ...compat.plan import MigrationPlan, StateAction
 from ...compat.plan_data import to_data
 from ...compat.scan_report import condition
-from ..transcode.choice import TIMES_SLOWER
+from ..transcode.executor_choice import TIMES_SLOWER
 from .tasks import CopyTask
 
 if TYPE_CHECKING:

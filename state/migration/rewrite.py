@@ -14,7 +14,7 @@ import attrs
 
 from ...compat.plan import Compression, OperatorPlan, StateAction, StatePlan
 from ...serializers.errors import CorruptSavepoint, UnsupportedFormat, located
-from ...serializers.pickled.unpickling import trusting
+from ...serializers.pickled.unpickler import trusting
 from ...serializers.views import DataInputView
 from ..formats.flink.entries import read_pieces
 from ..formats.flink.keyed_readers import open_keyed, read_header
@@ -41,7 +41,7 @@ from ..formats.flink.suspects import suspect
 from ..publication.publish import stream_name
 from ..publication.sink import StreamSink
 from ..savepoint.stream_proofs import prove_elements
-from ..transcode.choice import choose_executor
+from ..transcode.executor_choice import choose_executor
 from ..transcode.factory import make_element_transcoder
 from .block_rewriter import BlockRewriter, Tally, new_name
 from .quarantine import Quarantine, stored_types
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from ..formats.flink.handles import KeyedHandle, OperatorStateHandle
     from ..formats.flink.keyed_stream import KeyedReader
     from ..storage.files import Folder
-    from ..transcode.choice import ExecutorName
+    from ..transcode.executor_choice import ExecutorName
 
 _MOST_TRIES = 100
 

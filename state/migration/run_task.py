@@ -13,7 +13,7 @@ from ..progress import count_bytes
 from ..publication.sink import copied_stream
 from ..runner import Conditions, Independent, shuffled_here
 from ..savepoint.stream_proofs import prove_copied
-from ..transcode.choice import choose_executor
+from ..transcode.executor_choice import choose_executor
 from .new_keys import Rekeying
 from .rewrite import rewrite_keyed, rewrite_operator
 from .run import name_of
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..formats.flink.sources import ByteSource
     from ..runner import AnyWork, Take
     from ..storage.files import Folder
-    from ..transcode.choice import ExecutorName
+    from ..transcode.executor_choice import ExecutorName
     from .journal import Journal
 
 _BUNDLES_PER_CORE = 2

@@ -28,7 +28,7 @@ from ...serializers.errors import (
     shown,
     values_are_redacted,
 )
-from ...serializers.pickled.unpickling import trusting
+from ...serializers.pickled.unpickler import trusting
 from ...serializers.wording import many
 from ..entry_keys import EntryKeyFormat, shown_key
 from ..formats.flink.keyed_readers import blocks_ahead, open_keyed
@@ -38,7 +38,7 @@ from ..formats.flink.sources import open_stream
 from ..formats.flink.state_kinds import info_snapshot, keyed_kind
 from ..progress import Progress, ProgressMeter
 from ..savepoint.states import keyed_handles
-from ..transcode.choice import choose_executor
+from ..transcode.executor_choice import choose_executor
 from ..transcode.factory import make_element_transcoder
 from ..transcode.objects import recode_all
 from ..transcode.transcoder import BadValue

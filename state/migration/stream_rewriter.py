@@ -18,7 +18,7 @@ from ..key_groups import prefix_size
 from ..progress import count_bytes
 from ..savepoint.entry_checks import DistinctKeys, StreamCheck
 from ..transcode.block_transcoder import BlockTranscoder
-from ..transcode.choice import ExecutorName
+from ..transcode.executor_choice import ExecutorName
 from .block_rewriter import BlockRewriter, new_name, whole_runs
 from .joined_tables import JoinedTables
 from .key_group_rewriter import KeyGroupRewriter, may_be_whole

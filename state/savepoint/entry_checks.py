@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from ..formats.flink.blocks import Block
     from ..formats.flink.keyed_stream import KeyedReader, KeyedStreamHeader
     from ..formats.flink.meta_info import StateMetaInfo
-    from ..transcode.choice import ExecutorName
     from ..transcode.entry_check import EntryCheck
+    from ..transcode.executor_choice import ExecutorName
 
 
 @attrs.define

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..formats.flink.sources import ByteSource
     from ..runner import Conditions, Take
     from ..storage.files import Folder
-    from ..transcode.choice import ExecutorName
+    from ..transcode.executor_choice import ExecutorName
     from .reader import SavepointOperator
 
 PART_BYTES = 16 << 20

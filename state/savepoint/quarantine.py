@@ -41,7 +41,7 @@ from ..formats.flink.meta_info import (
 )
 from ..formats.flink.metadata import MAX_PARALLELISM
 from ..formats.flink.state_kinds import info_snapshot, state_kind
-from ..transcode.framing import ENTRY
+from ..transcode.entry_layout import ENTRY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

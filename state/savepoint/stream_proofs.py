@@ -27,9 +27,9 @@ from ..formats.flink.value_readers import value_reader
 from ..key_groups import prefix_size
 from ..storage.prefetch import ahead
 from ..transcode.block_transcoder import make_executor
-from ..transcode.choice import ExecutorName, choose_executor
 from ..transcode.elements import framed_elements, framed_size
 from ..transcode.entry_check import element_check
+from ..transcode.executor_choice import ExecutorName, choose_executor
 from ..transcode.interpreter import ODD
 from ..transcode.key_groups import Treatment, make_key_groups_executor
 from .entry_checks import DistinctKeys, Misfits, StreamCheck, is_read

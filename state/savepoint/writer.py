@@ -32,7 +32,7 @@ from ..publication.source_guard import refuse_by_place
 from ..publication.stored_serializers import SERIALIZERS, place_of, write_stored_serializers
 from ..storage.files import Folder
 from ..timers import TimeDomain, queue_name
-from ..transcode.framing import entry_values
+from ..transcode.entry_layout import entry_values
 from ..user_code import called
 from .new_streams import check_job, keyed_header, new_operator, operator_infos, put_keyed_state, put_operator_state
 from .reader import Savepoint

@@ -17,8 +17,8 @@ from ...serializers.flink.namespaces import GlobalWindowSerializer, TimeWindowSe
 from ...serializers.rewrite import Counted, Fixed, Literal, Sequence, Sized, rewrite_of
 from ..entry_keys import is_ambiguous
 from .block_transcoder import entry_end, make_executor
-from .choice import ExecutorName, load_machine_code
 from .compiler import compile_check
+from .executor_choice import ExecutorName, load_machine_code
 from .interpreter import DONE, FULL, ODD
 from .key_shapes import (
     AHEAD,

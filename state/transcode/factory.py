@@ -11,9 +11,9 @@ from ...serializers.containers.wrappers import OptionalSerializer
 from ...serializers.errors import DeclarationError, StateShiftError
 from ...serializers.rewrite import Counted, Rest, Sequence, rewrite_of, tells_apart
 from .block_transcoder import BlockTranscoder
-from .choice import ExecutorName
 from .compiler import compile_value
 from .elements import BroadcastMaps, ElementBlocks, ListElements
+from .executor_choice import ExecutorName
 from .kind_changes import KindTranscoder
 from .objects import ObjectTranscoder
 from .parsing import stays
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ...compat.plan import Recoding, StatePlan
     from ...serializers.rewrite import ByteRewrite
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
-    from .framing import EntryFraming
+    from .entry_layout import EntryFraming
     from .program import Program
     from .transcoder import ElementTranscoder, Transcoder
 

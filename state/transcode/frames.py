@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...serializers.errors import CorruptSavepoint
-from .choice import ExecutorName, load_machine_code
+from .executor_choice import ExecutorName, load_machine_code
 from .memory import key_sum, load
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from ...serializers.containers.pieces import unique
 from ...serializers.errors import CorruptSavepoint, StateShiftError, ValuesCollide, at_step, located, shown
 from ...serializers.views import DataInputView, DataOutputView
 from ..user_code import called
-from .framing import ENTRY, entry_values
+from .entry_layout import ENTRY, entry_values
 from .objects import expect_end, read_old
 from .transcoder import BadValue, Transcoded
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ...compat.plan import Recoding, StatePlan, Transformation
-    from .framing import EntryFraming
+    from .entry_layout import EntryFraming
 
 _WAY_OUT = "handle such keys in the transform, or correct it"
 _RULE = "STATE-2"

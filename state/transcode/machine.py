@@ -23,7 +23,7 @@ from numba.extending import intrinsic, overload, register_jitable
 from ...compat import key_hashes
 from . import binary_rows, frames, interpreter, key_shapes, memory, moves, ops
 from . import numba_encodings as encodings
-from .choice import code_folder
+from .executor_choice import code_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

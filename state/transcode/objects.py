@@ -24,12 +24,12 @@ from ...serializers.errors import (
 )
 from ...serializers.limits import require_room
 from ...serializers.views import SEPARATOR, DataInputView, DataOutputView
-from .framing import map_value
+from .entry_layout import map_value
 from .transcoder import BadValue, Transcoded
 
 if TYPE_CHECKING:
     from ...compat.plan import Recoding, StatePlan
-    from .framing import EntryFraming
+    from .entry_layout import EntryFraming
 
 _MAX_SHOWN_BYTES = 40
 EXPIRED = object()

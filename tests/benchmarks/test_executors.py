@@ -12,7 +12,7 @@ from benchmarks.passes import task_of
 from benchmarks.shapes import SHAPES, write_savepoint
 from stateshift.state.migration.run_task import perform
 from stateshift.state.storage.files import Folder
-from stateshift.state.transcode.choice import ExecutorName
+from stateshift.state.transcode.executor_choice import ExecutorName
 from stateshift.state.transcode.numba_executor import NumbaExecutor, NumbaKeyGroups
 from stateshift.state.transcode.objects import ObjectTranscoder
 

@@ -28,7 +28,7 @@ from stateshift import (
 from stateshift.cli.render.migration import announce_run
 from stateshift.state.migration.engine import Engine
 from stateshift.state.migration.estimate import Estimate
-from stateshift.state.transcode import choice
+from stateshift.state.transcode import executor_choice as choice
 
 DROPPING = MigrationOptions(edits=Edits(drop=("version-free",)))
 CHILD = {

@@ -28,7 +28,7 @@ from stateshift.state.migration.block_rewriter import BlockRewriter
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.savepoint.states import keyed_handles
 from stateshift.state.transcode.block_transcoder import BlockTranscoder
-from stateshift.state.transcode.choice import ExecutorName
+from stateshift.state.transcode.executor_choice import ExecutorName
 
 pytest.importorskip("numba")
 

@@ -21,7 +21,7 @@ from stateshift.cli import main
 from stateshift.compat.difference import compare
 from stateshift.compat.gate.recording import from_json, to_json
 from stateshift.serializers.json_forms import tagger_of
-from stateshift.serializers.pickled.unpickling import Names, open_pickle
+from stateshift.serializers.pickled.unpickler import Names, open_pickle
 from stateshift.serializers.snapshot import read_versioned_snapshot, snapshot_from_bytes, snapshot_to_bytes
 from stateshift.state.formats.flink.metadata import METADATA, SavepointMetadata, read_metadata, write_metadata
 from stateshift.state.migration.plan_file import PlanFile

@@ -46,8 +46,8 @@ from stateshift.serializers.rewrite import Fixed, Sequence, Widened, rewrite_of
 from stateshift.state.columnar.table import StateTable
 from stateshift.state.publication.lineage import LINEAGE
 from stateshift.state.savepoint.json_encoding import tagged_rows
+from stateshift.state.transcode.entry_layout import entry_framing
 from stateshift.state.transcode.factory import program_of
-from stateshift.state.transcode.framing import entry_framing
 
 TESTS = Path(__file__).parents[1]
 NARROW, WIDE = MoneySerializer(wide=False), MoneySerializer()

@@ -13,7 +13,7 @@ from stateshift.spark.worker import Settings
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run_task import works_of
 from stateshift.state.storage.files import Folder
-from stateshift.state.transcode import choice
+from stateshift.state.transcode import executor_choice as choice
 
 
 def job_of(item):

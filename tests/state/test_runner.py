@@ -14,7 +14,7 @@ from stateshift.state.migration.run_task import works_of
 from stateshift.state.progress import Stopwatch
 from stateshift.state.runner import InProcess
 from stateshift.state.storage.files import Folder
-from stateshift.state.transcode.choice import VARIABLE, ExecutorName
+from stateshift.state.transcode.executor_choice import VARIABLE, ExecutorName
 
 
 class TestThisProcess(AnyRunner):

@@ -24,7 +24,7 @@ from ...formats.flink.entries import read_stored
 from ...formats.flink.keyed_stream import RUN_BYTES
 from ...key_groups import prefix_size
 from ...storage.prefetch import in_batches, pair_bytes
-from ...transcode.framing import entry_values, map_value
+from ...transcode.entry_layout import entry_values, map_value
 from ..key_bytes import encoder
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....serializers.errors import ValueNotConvertible, located
 from ...runtime.states import AggregatingState, ListState, MapState, ReducingState, State, ValueState
-from ...transcode.framing import map_value
+from ...transcode.entry_layout import map_value
 from ...value_copies import copier, handing_out
 from ..key_bytes import encoder
 from .tables import Identity, StateTable

@@ -15,7 +15,7 @@ from ...formats.flink.keyed_stream import KeyedStreamHeader
 from ...formats.flink.meta_info import NAMESPACE_SERIALIZER, merged_info
 from ...formats.flink.state_kinds import entry_key_format, info_snapshot
 from ...key_groups import prefix_size
-from ...transcode.choice import ExecutorName
+from ...transcode.executor_choice import ExecutorName
 from ..key_bytes import CurrentKey, namespace_bytes
 from ..keyed_backend import KeyedStateBackend
 from ..state_types import info_of, keeper, queue_info, refuse_other_kind, refuse_other_type

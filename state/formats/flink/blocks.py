@@ -16,7 +16,7 @@ import attrs
 
 from ....serializers.errors import CorruptSavepoint, UnsupportedFormat, ValueNotConvertible, shown
 from ....serializers.limits import MAX_VALUE_BYTES, require_room
-from ...transcode.choice import ExecutorName
+from ...transcode.executor_choice import ExecutorName
 from ...transcode.frames import COMPLETE, NO_KEY, OVERSIZED, find_run, survey
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import attrs
 
 from ....serializers.errors import CorruptSavepoint, located
 from ...key_groups import prefix_size
-from ...transcode.choice import ExecutorName
+from ...transcode.executor_choice import ExecutorName
 from .blocks import MARGIN_BYTES, Block
 from .keyed_stream import RUN_BYTES, KeyedReader
 

@@ -25,7 +25,7 @@ from ....serializers.rewrite import Fixed, Sequence
 from ....serializers.views import SEPARATOR, DataInputView
 from ...entry_keys import EntryKey, end_of
 from ...key_groups import prefix_size
-from ...transcode.choice import ExecutorName
+from ...transcode.executor_choice import ExecutorName
 from .blocks import Block
 from .key_group_ranges import extents
 from .keyed_stream import RUN_BYTES, KeyedReader, read_stream_header

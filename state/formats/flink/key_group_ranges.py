@@ -13,7 +13,7 @@ from .blocks import BlockWalker
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ...transcode.choice import ExecutorName
+    from ...transcode.executor_choice import ExecutorName
     from .blocks import Block
     from .handles import KeyGroupsHandle
     from .sources import ByteSource

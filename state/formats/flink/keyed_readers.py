@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ...storage.prefetch import ahead, in_batches
-from ...transcode.choice import choose_executor
+from ...transcode.executor_choice import choose_executor
 from .handles import NATIVE, NATIVE_OLD, DatabaseHandle
 from .keyed_stream import KeyedReader, KeyedStreamReader, read_stream_header
 from .sources import open_proven, open_stream
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from ...storage.files import Folder
-    from ...transcode.choice import ExecutorName
+    from ...transcode.executor_choice import ExecutorName
     from .blocks import Block
     from .handles import KeyedHandle, KeyGroupsHandle
     from .keyed_stream import KeyedStreamHeader

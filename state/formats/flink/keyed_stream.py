@@ -20,7 +20,7 @@ from ....serializers.errors import CorruptSavepoint, MigrationFailed, located
 from ....serializers.limits import MAX_HEADER_BYTES, require_header
 from ....serializers.registry import registry
 from ....serializers.views import DataInputView, DataOutputView
-from ...transcode.choice import ExecutorName
+from ...transcode.executor_choice import ExecutorName
 from .blocks import END_MARK, LAST_FLAG, MARGIN_BYTES, Block, BlockWalker
 from .key_group_ranges import OVERLAP_BYTES, KeyGroupRange, extents, pieces_of, runs_of, walked
 from .meta_info import SERIALIZER_SNAPSHOT, StateMetaInfo, meta_infos, stream_version

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....serializers.spark_rows.rows import Rows
-from ...transcode.choice import ExecutorName
+from ...transcode.executor_choice import ExecutorName
 from ...transcode.frames import COMPLETE, NEEDS_MORE, NO_KEY, find_entries, find_run
 
 _END, _LENGTH_BYTES = -1, 4

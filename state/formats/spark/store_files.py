@@ -24,7 +24,7 @@ import attrs
 from xxhash import xxh3_128_digest
 
 from ....serializers.errors import CorruptFile, SavepointNotFound, located
-from ...transcode.choice import LOADING_BYTES, ExecutorName, choose_executor
+from ...transcode.executor_choice import LOADING_BYTES, ExecutorName, choose_executor
 from .checksums import require_sums, sums_of
 from .compression import decompress
 

@@ -21,8 +21,8 @@ import pytest
 from stateshift import CorruptSavepoint, PickledValue, StateShiftError, serializer_for
 from stateshift.serializers.errors import shown
 from stateshift.serializers.pickled.abilities import tagged_pickle
-from stateshift.serializers.pickled.opened import FromPickle
-from stateshift.serializers.pickled.unpickling import Names, open_pickle, trusting
+from stateshift.serializers.pickled.conversion import FromPickle
+from stateshift.serializers.pickled.unpickler import Names, open_pickle, trusting
 from stateshift.serializers.pickled.values import Fingerprint, Shape
 from stateshift.serializers.stored_names import qualified_name
 
@@ -187,8 +187,8 @@ def test_what_makes_much_of_little_is_refused(name):
 @pytest.mark.parametrize("name", [name for name in HOSTILE if "one hash" in name])
 def test_what_takes_far_too_long_is_ended(name, monkeypatch):
     """The time is shortened here: the integers are enough for a minute."""
-    monkeypatch.setattr("stateshift.serializers.pickled.unpickling._LEAST_S", 0.01)
-    monkeypatch.setattr("stateshift.serializers.pickled.unpickling._BYTE_S", 0.0)
+    monkeypatch.setattr("stateshift.serializers.pickled.unpickler._LEAST_S", 0.01)
+    monkeypatch.setattr("stateshift.serializers.pickled.unpickler._BYTE_S", 0.0)
     data, message = HOSTILE[name]
 
     with pytest.raises(CorruptSavepoint, match=message):

@@ -29,7 +29,7 @@ from stateshift.serializers.containers.ttl import TtlSerializer
 from stateshift.serializers.temporal.serializers import DateSerializer, SqlDateSerializer, SqlTimestampSerializer
 from stateshift.state.columnar.column_values import JsonCodec, all_codecs, encode_column
 from stateshift.state.columnar.runs import flat_decoder
-from stateshift.state.transcode.choice import VARIABLE, choose_executor
+from stateshift.state.transcode.executor_choice import VARIABLE, choose_executor
 
 
 @pytest.fixture(scope="module", params=["objects", "numba"], autouse=True)

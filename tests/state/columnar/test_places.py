@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from stateshift import CorruptSavepoint
 from stateshift.serializers.columns.bytes_at import padded
 from stateshift.state.columnar.runs import places_of
-from stateshift.state.transcode.choice import ExecutorName
+from stateshift.state.transcode.executor_choice import ExecutorName
 
 entries = st.lists(st.tuples(st.binary(min_size=1, max_size=5), st.binary(max_size=6)), max_size=6)
 

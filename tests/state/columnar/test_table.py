@@ -16,7 +16,7 @@ from stateshift import (
     ValueStateDescriptor,
 )
 from stateshift.state.columnar.table import StateTable
-from stateshift.state.transcode.choice import VARIABLE
+from stateshift.state.transcode.executor_choice import VARIABLE
 
 
 def readable(place):

@@ -34,7 +34,7 @@ from stateshift.compat.description import StateKind
 from stateshift.state.publication.lineage import LINEAGE
 from stateshift.state.savepoint.verify import Outcome, verify
 from stateshift.state.testing import migrate_in_process
-from stateshift.state.transcode.choice import VARIABLE, has_numba
+from stateshift.state.transcode.executor_choice import VARIABLE, has_numba
 
 FIXTURES = [
     "hashmap-long-p2-m128-snappy", "rocksdb-string-p1-m200-snappy", "rocksdb-long-p2-m200-files",

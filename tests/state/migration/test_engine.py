@@ -22,7 +22,7 @@ from stateshift.state.migration.estimate import estimate
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.runner import READING_BYTES
 from stateshift.state.storage.files import Folder
-from stateshift.state.transcode import choice
+from stateshift.state.transcode import executor_choice as choice
 
 
 def job_of(value):

@@ -36,8 +36,8 @@ from stateshift.serializers.primitives.numeric import IntSerializer
 from stateshift.serializers.primitives.text import StringSerializer
 from stateshift.state.formats.flink.keyed_stream import RUN_BYTES
 from stateshift.state.migration.preparation import prepare
+from stateshift.state.transcode.entry_layout import entry_framing
 from stateshift.state.transcode.factory import program_of
-from stateshift.state.transcode.framing import entry_framing
 
 pytest.importorskip("numba")
 

@@ -40,7 +40,7 @@ from stateshift.state.savepoint.verify import Outcome, verify
 from stateshift.state.storage import files
 from stateshift.state.storage.files import Folder
 from stateshift.state.testing import migrate_in_process
-from stateshift.state.transcode.choice import VARIABLE
+from stateshift.state.transcode.executor_choice import VARIABLE
 
 
 class Level(enum.Enum):

@@ -50,7 +50,7 @@ from stateshift.state.savepoint.quarantine import read_quarantine
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.storage.files import Folder
 from stateshift.state.transcode import entry_framing, make_transcoder
-from stateshift.state.transcode.choice import ExecutorName
+from stateshift.state.transcode.executor_choice import ExecutorName
 
 WINDOWS = ["hashmap-windows-p2-m128", "rocksdb-windows-p1-m200"]
 

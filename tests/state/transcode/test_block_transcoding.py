@@ -28,7 +28,7 @@ from stateshift.serializers.records.classes import RecordField
 from stateshift.serializers.records.pojo import PojoSerializer
 from stateshift.serializers.temporal.serializers import InstantSerializer, LocalDateTimeSerializer
 from stateshift.state.transcode.block_transcoder import BlockTranscoder
-from stateshift.state.transcode.choice import VARIABLE, ExecutorName, choose_executor
+from stateshift.state.transcode.executor_choice import VARIABLE, ExecutorName, choose_executor
 from stateshift.state.transcode.frames import survey
 
 INT, LONG, TEXT, DOUBLE = IntSerializer(), LongSerializer(), StringSerializer(), DoubleSerializer()

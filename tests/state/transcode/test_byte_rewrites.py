@@ -35,8 +35,8 @@ from stateshift.serializers.rows.serializers import RowSerializer
 from stateshift.serializers.temporal.serializers import DateSerializer, InstantSerializer, SqlDateSerializer
 from stateshift.state.transcode import entry_framing, make_element_transcoder, make_transcoder, memory, ops
 from stateshift.state.transcode.block_transcoder import BlockTranscoder
-from stateshift.state.transcode.choice import ExecutorName
 from stateshift.state.transcode.elements import ElementBlocks
+from stateshift.state.transcode.executor_choice import ExecutorName
 from stateshift.state.transcode.interpreter import DONE, ODD
 from stateshift.state.transcode.objects import ObjectTranscoder
 

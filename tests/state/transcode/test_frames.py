@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stateshift import CorruptSavepoint
-from stateshift.state.transcode.choice import ExecutorName
+from stateshift.state.transcode.executor_choice import ExecutorName
 from stateshift.state.transcode.frames import COMPLETE, NO_KEY, Survey, add_keys, find_run, survey
 
 pytest.importorskip("numba")

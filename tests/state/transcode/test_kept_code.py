@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from stateshift import Int32, Job, Operator, Savepoint, SavepointWriter, ValueStateDescriptor
-from stateshift.state.transcode import choice
-from stateshift.state.transcode.choice import (
+from stateshift.state.transcode import executor_choice as choice
+from stateshift.state.transcode.executor_choice import (
     COMPILING_BYTES,
     LOADING_BYTES,
     ExecutorName,

@@ -16,8 +16,8 @@ from stateshift.serializers.primitives.numeric import ByteSerializer, FloatSeria
 from stateshift.serializers.primitives.text import CharSerializer
 from stateshift.state.entry_keys import encode, length_bytes
 from stateshift.state.key_groups import java_hash, key_group
-from stateshift.state.transcode.choice import ExecutorName
 from stateshift.state.transcode.entry_check import BlockChecker, CheckedTypes, make_entry_check
+from stateshift.state.transcode.executor_choice import ExecutorName
 from stateshift.state.transcode.key_shapes import AHEAD, CRAMPED, TWICE, UNLIKE, find_placed_run, table_size
 
 LONG, TEXT = serializer_for(int), serializer_for(str)

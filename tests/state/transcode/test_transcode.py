@@ -26,7 +26,7 @@ from stateshift.serializers.primitives.numeric import (
     LongSerializer,
 )
 from stateshift.state.transcode import entry_framing, make_element_transcoder, make_transcoder
-from stateshift.state.transcode.choice import choose_executor
+from stateshift.state.transcode.executor_choice import choose_executor
 
 INT, LONG, BIG = IntSerializer(), LongSerializer(), BigIntSerializer()
 

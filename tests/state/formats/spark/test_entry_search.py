@@ -9,7 +9,7 @@ from hypothesis import example, given
 from stateshift.serializers.errors import CorruptFile
 from stateshift.serializers.spark_rows.rows import Rows
 from stateshift.state.formats.spark.store_files import changes_in
-from stateshift.state.transcode.choice import ExecutorName
+from stateshift.state.transcode.executor_choice import ExecutorName
 
 SIZE = struct.Struct(">i")
 rows = st.binary(max_size=40)

@@ -33,7 +33,7 @@ from ..records.serializers import DescribedRecordSerializer
 from ..registry import registry
 from ..stored_names import qualified_name
 from ..wording import one
-from .unpickling import LIBRARY, Unmade, unmade
+from .unpickler import LIBRARY, Unmade, unmade
 from .values import Fingerprint, PickledValue, Shape, Unfolding, is_plain, slots_of
 
 if TYPE_CHECKING:
