@@ -21,7 +21,6 @@ from ...serializers.errors import (
 )
 from ...serializers.json_forms import sorted_by_text
 from ...serializers.wording import json_text, many
-from ...state.formats.spark.reader import SparkOperator, SparkStore
 from ...state.progress import count_bytes
 from ..failures import Status, libraries_needed
 from ..options import class_trust_option, common_options, import_option, open_state, operator_option, savepoint_argument
@@ -35,11 +34,14 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from ...state.formats.spark.reader import SparkCheckpoint
+    from ...state.formats.spark.reader import SparkCheckpoint, SparkOperator, SparkStore
     from ...state.savepoint.reader import Savepoint, SavepointOperator
     from ...state.savepoint.states import SavepointState
     from ..inspect_data import AnyOperator, AnyState
     from ..whole_files import OutputFile, TextStream
+
+    Batches = Iterator[pa.RecordBatch]
+    Lines = Iterator[Iterator[str]]
 
 _LINE = re.compile(
     rb'{"operator": "(?:[^"\\]|\\.)*", "state": "(?:[^"\\]|\\.)*", "kind": "[a-z_]+", "(?:key|subtask)": '
@@ -189,12 +191,14 @@ class _Selection:
     """The states to export, and the requested states that cannot be exported.
 
     Attributes:
+        source: What they are of.
         states: The states to export.
         unsupported: The states that cannot be exported because of their types.
         met: The states with values that turned out to be unreadable: of a subclass, say, that the savepoint does not
             describe.
     """
 
+    source: _Source
     states: tuple[tuple[AnyOperator, tuple[AnyState, ...]], ...]
     unsupported: tuple[_LeftOut, ...]
     met: list[_LeftOut] = attrs.field(factory=list)
@@ -231,7 +235,7 @@ class _Selection:
                 chosen.append((operator, readable))
         if state_name is not None and not chosen:
             raise _nothing_of_that_name(opened, operators, state_name, left_out)
-        return cls(tuple(chosen), tuple(left_out))
+        return cls(_SPARK if opened.is_of_spark else _FLINK, tuple(chosen), tuple(left_out))
 
     def unsupported_data(self) -> list[dict[str, str]]:
         """Return the states that are left out, as plain data; `state` is "" for all states of an operator."""
@@ -274,7 +278,7 @@ def _write(selected: _Selection, form: str, stream: TextStream, done: Callable[[
         for state in states:
             count = 0
             try:
-                for count, line in enumerate(_lines(operator, state, done), start=1):  # noqa: B007 - the last one counts
+                for count, line in enumerate(selected.source.lines(operator, state, done), start=1):  # noqa: B007 - the last one counts
                     for piece in line:
                         stream.write(piece)
             except OldReaderUnavailable as error:
@@ -313,7 +317,7 @@ def _write_avro(selected: _Selection, file: OutputFile, done: Callable[[], None]
     with libraries_needed("fast"):
         from ...state.columnar.avro_file import write_avro
     operator, state = states[0]
-    schema, batches = _batches(operator, state)
+    schema, batches = selected.source.batches(operator, state)
     facts = {"operator": operator.title, "state": state_in(state.name)}
     header = {"stateshift.export": "1", "stateshift.kind": str(state.kind)}
     with file.opened_binary() as stream:
@@ -323,25 +327,27 @@ def _write_avro(selected: _Selection, file: OutputFile, done: Callable[[], None]
     return facts | {"exported": exported}
 
 
-def _batches(operator: AnyOperator, state: AnyState) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """Return the columns of a state, and its entries."""
-    import pyarrow as pa
-
-    if isinstance(state, SparkStore):
-        with libraries_needed("spark"):
-            from ...serializers.spark_rows.rows import decode_rows
-        stored = state.schema
-        assert stored is not None  # noqa: S101 - stores without one are unsupported
-        schema = pa.schema(
-            [(name, decode_rows([], of).type) for name, of in (("key", stored.key), ("value", stored.value))]
-        )
-        return schema, (pa.RecordBatch.from_arrays([one.key, one.value], schema=schema) for one in state.blocks())
+def _batches_of_savepoint(operator: SavepointOperator, state: SavepointState) -> tuple[pa.Schema, Batches]:
     with libraries_needed("fast"):
+        import pyarrow as pa
+
         from ...state.columnar.table import StateTable
-    assert not isinstance(operator, SparkOperator)  # noqa: S101 - it has the state
     table = StateTable.of(operator, state.name, exact=True)
     schema = pa.schema([field for field in table.schema if field.name != "key_group"])
     return schema, (batch for piece in table.slices(1) for batch in table.read(piece))
+
+
+def _batches_of_store(_: SparkOperator, store: SparkStore) -> tuple[pa.Schema, Batches]:
+    with libraries_needed("spark"):
+        import pyarrow as pa
+
+        from ...serializers.spark_rows.rows import decode_rows
+    stored = store.schema
+    assert stored is not None  # noqa: S101 - stores without one are unsupported
+    schema = pa.schema(
+        [(name, decode_rows([], of).type) for name, of in (("key", stored.key), ("value", stored.value))]
+    )
+    return schema, (pa.RecordBatch.from_arrays([one.key, one.value], schema=schema) for one in store.blocks())
 
 
 def _counted(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -349,19 +355,13 @@ def _counted(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch
 
 
-def _lines(operator: AnyOperator, state: AnyState, done: Callable[[], None]) -> Iterator[Iterator[str]]:
-    """Yield the lines of a state, each in pieces, since it may be very long, and say when a part is done."""
-    if isinstance(state, SparkStore):
-        of_store = {"operator": str(state.operator), "state": state.name, "kind": state.kind}
-        for key, value in _entries_of(state, done):
-            yield iter((json_text({**of_store, "key": unless_redacted(key), "value": unless_redacted(value)}), "\n"))
-        return
-    assert not isinstance(operator, SparkOperator)  # noqa: S101 - it has the state
-    yield from _lines_of_savepoint(operator, state)
-    done()
+def _lines_of_store(_: SparkOperator, store: SparkStore, done: Callable[[], None]) -> Lines:
+    named = {"operator": str(store.operator), "state": store.name, "kind": store.kind}
+    for key, value in _entries_of(store, done):
+        yield iter((json_text({**named, "key": unless_redacted(key), "value": unless_redacted(value)}), "\n"))
 
 
-def _lines_of_savepoint(operator: SavepointOperator, state: SavepointState) -> Iterator[Iterator[str]]:
+def _lines_of_savepoint(operator: SavepointOperator, state: SavepointState, done: Callable[[], None]) -> Lines:
     from ...compat.description import StateKind
     from ...state.savepoint.json_encoding import each_tagged_element, tagged_timers
     from ...state.savepoint.json_lines import json_rows
@@ -371,17 +371,17 @@ def _lines_of_savepoint(operator: SavepointOperator, state: SavepointState) -> I
         for key, space, timestamp in tagged_timers(state):
             middle = {} if space == {"$void": True} else {"namespace": unless_redacted(space)}
             yield iter((json_text({**names, "key": unless_redacted(key), **middle, "timestamp": timestamp}), "\n"))
-        return
-    if state.kind.is_keyed:
+    elif state.kind.is_keyed:
         version = "".join(f', "{name}": {number}' for name, number in _version_of(operator, state).items())
         for place, texts in json_rows(operator, state):
             facts = names | dict(zip(("key", "namespace"), map(unless_redacted, place), strict=False))
             value = (json_text(unless_redacted(None)),) if values_are_redacted() else texts
             yield chain((json_text(facts)[:-1], ', "value": '), value, (version, "}\n"))
-        return
-    for subtask, elements in enumerate(each_tagged_element(state)):
-        for element in elements:
-            yield iter((json_text({**names, "subtask": subtask, "value": unless_redacted(element)}), "\n"))
+    else:
+        for subtask, elements in enumerate(each_tagged_element(state)):
+            for element in elements:
+                yield iter((json_text({**names, "subtask": subtask, "value": unless_redacted(element)}), "\n"))
+    done()
 
 
 def _version_of(operator: AnyOperator, state: AnyState) -> dict[str, int]:
@@ -395,23 +395,22 @@ def _write_tagged(selected: _Selection, stream: TextStream, done: Callable[[], N
     counted: list[dict[str, Any]] = []
     stream.write('{"operators": [')
     for index, (operator, states) in enumerate(selected.states):
-        tagged = _tagged(selected, operator, list(states))
+        tagged = selected.source.tagged(selected, operator, list(states))
         stream.write((",\n" if index else "\n") + json_text(tagged))
-        counted += _counts(operator, tagged)
+        sizes = _sizes(tagged) | selected.source.timers(operator, tagged)
+        counted += ({"operator": operator.title, "state": name, "exported": size} for name, size in sizes.items())
         done()
     stream.write(f'\n], "unsupported": {json_text(selected.unsupported_data())}}}\n')
     return counted
 
 
-def _tagged(selected: _Selection, operator: AnyOperator, states: list[AnyState]) -> dict[str, Any]:
+def _tagged_states(selected: _Selection, operator: SavepointOperator, states: list[SavepointState]) -> dict[str, Any]:
     """Return an operator without the states in which a value turned out to be unreadable."""
     from ...state.savepoint.json_encoding import tagged_operator
 
-    if isinstance(operator, SparkOperator):
-        return _tagged_stores(operator, [one for one in states if isinstance(one, SparkStore)])
     while True:
         try:
-            return tagged_operator(operator, [one for one in states if not isinstance(one, SparkStore)])
+            return tagged_operator(operator, states)
         except OldReaderUnavailable as error:
             name = str(error.where.get("state", ""))
             left = [state for state in states if state.name != name]
@@ -421,8 +420,8 @@ def _tagged(selected: _Selection, operator: AnyOperator, states: list[AnyState])
             states = left
 
 
-def _tagged_stores(operator: SparkOperator, stores: list[SparkStore]) -> dict[str, Any]:
-    """Return an operator of a Spark query in the tagged format: all its states are keyed."""
+def _tagged_stores(_: _Selection, operator: SparkOperator, stores: list[SparkStore]) -> dict[str, Any]:
+    """Return an operator of a Spark query: all its states are keyed."""
     keyed = {}
     for store in stores:
         entries = sorted_by_text([key, value] for key, value in _entries_of(store, lambda: None))
@@ -434,17 +433,38 @@ def _tagged_stores(operator: SparkOperator, stores: list[SparkStore]) -> dict[st
     return fields_of(operator.description, "operator_id uid") | {"keyed": dict(sorted(keyed.items()))}
 
 
-def _counts(operator: AnyOperator, tagged: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _sizes(tagged: dict[str, Any]) -> dict[str, int]:
+    sizes = {name: len(state["entries"]) for name, state in tagged.get("keyed", {}).items()}
+    sizes |= {name: sum(map(len, state["subtasks"])) for name, state in tagged.get("operator", {}).items()}
+    return sizes | {name: len(parts) for name, parts in tagged.get("broadcast", {}).items()}
+
+
+def _timers(operator: SavepointOperator, tagged: dict[str, Any]) -> dict[str, int]:
     from ...compat.description import StateKind
     from ...state.savepoint.json_encoding import timer_label
 
-    sizes = {name: len(state["entries"]) for name, state in tagged.get("keyed", {}).items()}
-    sizes |= {name: sum(map(len, state["subtasks"])) for name, state in tagged.get("operator", {}).items()}
-    sizes |= {name: len(parts) for name, parts in tagged.get("broadcast", {}).items()}
-    if not isinstance(operator, SparkOperator):
-        timers = tagged.get("timers", {})
-        queues = (state for state in operator.states if state.kind is StateKind.TIMERS)
-        lengths = {state.name: len(timers.get(timer_label(operator, state), ())) for state in queues}
-        sizes |= {name: length for name, length in lengths.items() if length}
-    for name, size in sizes.items():
-        yield {"operator": operator.title, "state": name, "exported": size}
+    timers = tagged.get("timers", {})
+    queues = (state for state in operator.states if state.kind is StateKind.TIMERS)
+    lengths = {state.name: len(timers.get(timer_label(operator, state), ())) for state in queues}
+    return {name: length for name, length in lengths.items() if length}
+
+
+@attrs.frozen
+class _Source:
+    """How the states of a place are exported.
+
+    Attributes:
+        batches: Returns the columns of a state, and its entries.
+        lines: Yields the lines of a state, each in pieces, since it may be very long, and says when a part is done.
+        tagged: Returns an operator with some of its states in the tagged format.
+        timers: Returns the numbers of timers in that, by state.
+    """
+
+    batches: Callable[[Any, Any], tuple[pa.Schema, Batches]]
+    lines: Callable[[Any, Any, Callable[[], None]], Lines]
+    tagged: Callable[[_Selection, Any, list[Any]], dict[str, Any]]
+    timers: Callable[[Any, dict[str, Any]], dict[str, int]]
+
+
+_FLINK = _Source(_batches_of_savepoint, _lines_of_savepoint, _tagged_states, _timers)
+_SPARK = _Source(_batches_of_store, _lines_of_store, _tagged_stores, lambda *_: {})

@@ -11,7 +11,7 @@ import hashlib
 import re
 from contextlib import suppress
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
@@ -342,6 +342,8 @@ class Savepoint(StoredSavepoint):
     """
 
     query: QueryFacts | None = attrs.field(default=None, repr=False)
+
+    is_of_spark: ClassVar[bool] = False
 
     @classmethod
     def of(cls, stored: StoredSavepoint, query: QueryFacts | None = None) -> Savepoint:

@@ -468,6 +468,8 @@ class SparkCheckpoint:
     operators: tuple[SparkOperator, ...] = attrs.field(repr=False)
 
     written_by: ClassVar[str] = "Spark"
+    is_of_spark: ClassVar[bool] = True
+    """Whether its operators are Spark's own."""
 
     @classmethod
     def open(cls, place: str | os.PathLike[str]) -> SparkCheckpoint:
