@@ -460,6 +460,17 @@ UPGRADES = [
         JOIN.format("m.a, m.c, o.z", "m.c = o.z AND m.a = o.x"),
     ),
     _rekeyed("KW13", _grouped("SUM(d)", "a"), _grouped("SUM(d)", "CAST(a AS BIGINT)")),
+    _rekeyed("KW14", LONG_INTERVALS, tables=WIDER),
+    _rekeyed("KW15", WINDOWS.format("m.a, m.c, o.z"), tables=WIDER),
+    _rekeyed("KW16", WINDOW_LAST.format("a, b, c"), tables=WIDE),
+    _rekeyed("KW17", _over("COUNT(b) OVER w", window=ROWS_BEFORE), tables=WIDE),
+    _rekeyed("KW18", _over("COUNT(b) OVER w", window="ORDER BY b"), tables=WIDE),
+    _rekeyed(
+        "KW19",
+        VERSIONED.format("m.a, o.z"),
+        tables=WIDE | {"Versions": TABLES["Versions"].replace("x INT", "x BIGINT")},
+    ),
+    _rekeyed("KW20", _top("a, s", order="s", source=SUMS_OF.format("SUM(d) AS s")), tables=WIDE),
     # Rows of a side of a join get or lose a unique key.
     _same("UK1", OF_THIRD.format("JOIN", "k"), UNIQUE),
     _same("UK2", OF_THIRD.format("JOIN", "g"), UNIQUE),

@@ -476,16 +476,16 @@ def over_text(node: PlanNode, columns: Sequence[Column]) -> str:
         offset = "" if bound.get("offset") is None else f"{expression_text(bound['offset'], known)} "
         way = {True: " PRECEDING", False: " FOLLOWING", None: ""}[bound.get("isPreceding")]
         bounds.append(f"{offset}{bound['kind']}{way}")
-    keys = ", ".join(columns[index].computed for index in spec["partition"]["fields"]) or "nothing"
+    keys = _told_keys(columns, spec["partition"]["fields"])
     unit = "ROWS" if group["isRows"] else "RANGE"
     return short(f"OVER each {keys} by {order_text(group['orderBy'], columns)} {unit} {' to '.join(bounds)}")
 
 
 def over_time(node: PlanNode, columns: Sequence[Column]) -> str:
-    """Return the kind of time by which a window goes: ROWTIME, PROCTIME, or "" if it goes by a column of values."""
+    """Return the kind of time by which a window goes: ROWTIME, PROCTIME, "" if by values, or what it is of both."""
     (group,) = node.data["overSpec"]["groups"]
-    kinds = {dict(columns[one["index"]].type.parameters).get("kind", "") for one in group["orderBy"]["fields"]}
-    return next((kind for kind in ("ROWTIME", "PROCTIME") if kinds == {kind}), "")
+    kinds = {dict(columns[one["index"]].type.parameters).get("kind", "REGULAR") for one in group["orderBy"]["fields"]}
+    return "" if kinds == {"REGULAR"} else " and ".join(sorted(kinds))
 
 
 def _over(node: PlanNode, names: _Names, inputs: list[Rows]) -> Rows:
@@ -494,7 +494,7 @@ def _over(node: PlanNode, names: _Names, inputs: list[Rows]) -> Rows:
     (group,) = node.data["overSpec"]["groups"]
     computed = [one.computed for one in columns]
     computed += [f"{aggregate_text(call, known)} {told}" for call in group["aggCalls"]]
-    inserts = inputs[0].is_insert_only and bool(over_time(node, columns))
+    inserts = inputs[0].is_insert_only and over_time(node, columns) in {"ROWTIME", "PROCTIME"}
     return Rows(_named(names, computed), inputs[0].conditions, inserts)
 
 
@@ -554,7 +554,7 @@ def _of_window(node: PlanNode, inputs: list[Rows]) -> tuple[tuple[str, ...], boo
 
 def window_first_text(node: PlanNode, columns: Sequence[Column]) -> str:
     """Return which row of each window is kept, in words."""
-    keys = ", ".join(columns[index].computed for index in node.data["partitionKeys"]) or "nothing"
+    keys = _told_keys(columns, node.data["partitionKeys"])
     place = "last" if node.data["keepLastRow"] else "first"
     by = columns[node.data["orderKey"]].computed
     return short(f"the {place} by {by} of each {keys} in each {window_text(node, columns)}")

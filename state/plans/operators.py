@@ -351,7 +351,7 @@ def _over(of: _Node, blank: SqlOperator) -> SqlOperator:
         ("ROWTIME", True, False): (last, accumulators, rows, _time("cleanupTsState")),
     }  # fmt: skip
     states = layouts.get((time, is_bounded, bool(group["isRows"])))
-    if states is None and not is_bounded:
+    if states is None and not is_bounded and not time:
         sort = tuple(columns[one["index"]] for one in group["orderBy"]["fields"])
         by = (_ROW_NUMBER,) if group["isRows"] else sort
         states = (
@@ -361,7 +361,9 @@ def _over(of: _Node, blank: SqlOperator) -> SqlOperator:
             attrs.evolve(accumulators, name="accMapState", kind=StateKind.MAP, user_key=by),
         )
     if states is None:
-        return attrs.evolve(told, unknown="the layout of a bounded window by a column of values is not known")
+        return attrs.evolve(
+            told, unknown="the layout of OVER within bounds of values, or by a time and other columns, is not known"
+        )
     return attrs.evolve(told, states=(*states, *found.views))
 
 
