@@ -509,17 +509,17 @@ def _union(_: PlanNode, names: _Names, inputs: list[Rows]) -> Rows:
 
 def _unknown(node: PlanNode, names: _Names, inputs: list[Rows]) -> Rows:
     """Return the columns of an operator that is compared as a whole: they equal those of the same operator alone."""
-    work = {name: value for name, value in node.data.items() if name not in _NOT_OF_ITS_WORK}
     before = [[*(one.computed for one in rows.columns), *rows.conditions] for rows in inputs]
-    told = f"{node.kind} {digest(_as_json([node.kind, node.version, _without_tables(work), before]))}"
+    told = f"{node.kind} {digest(_as_json([node.kind, node.version, own_work(node), before]))}"
     computed = [f"{told}, column {index}" for index in range(len(names))]
     conditions = tuple(sorted({one for rows in inputs for one in rows.conditions}))
     return Rows(_named(names, computed), _with(conditions, told), is_insert_only=False)
 
 
-def _without_tables(work: dict[str, Any]) -> dict[str, Any]:
-    """Return the part of a node without options of tables."""
-    return {name: value for name, value in work.items() if name not in {"scanTableSource", "dynamicTableSink"}}
+def own_work(node: PlanNode) -> dict[str, Any]:
+    """Return the part of a node that says what it does, without options of tables."""
+    left_out = _NOT_OF_ITS_WORK | {"scanTableSource", "dynamicTableSink"}
+    return {name: value for name, value in node.data.items() if name not in left_out}
 
 
 def _as_they_come(_: PlanNode, inputs: list[Rows]) -> tuple[tuple[str, ...], bool]:

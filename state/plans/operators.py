@@ -34,6 +34,7 @@ from .lineage import (
     over_columns,
     over_text,
     over_time,
+    own_work,
     rank_text,
     sides,
     table_of,
@@ -116,7 +117,7 @@ def _operator(lineage: Lineage, node: PlanNode) -> SqlOperator:
 def _digest_of(node: PlanNode, inputs: list[Rows]) -> str:
     """Return a digest of all that may decide a layout which is not known: types, and whether state goes with time."""
     columns = [[(column.computed, column.type.describe()) for column in rows.columns] for rows in inputs]
-    return digest(repr((columns, [state.ttl for state in node.states])))
+    return digest(repr((columns, [state.ttl for state in node.states], _words(own_work(node)))))
 
 
 def _numbered(number: int, given: Rows, count: int) -> list[str]:

@@ -23,7 +23,7 @@ from stateshift.state.testing import migrate_in_process
 
 PLANS = "tests/fixtures/flink-sql-upgrades.jsonl.gz"
 WORDS = ("ant", "bee", "", "Größe", "x" * 30, "crocodile")
-SAMPLE = ("GA2", "TV5", "TN7b", "J3b", "X4", "X5", "X8", "KW3", "KW5", "UK3", "UK8", "LN1")
+SAMPLE = ("OV8", "WJ2", "GA2", "TV5", "TN7b", "J3b", "X4", "X5", "X8", "KW3", "KW5", "UK3", "UK8", "LN1")
 """What runs with the other tests of Flink; the rest is run by `make interop-sql`."""
 BY_CHANCE = {
     "OV13": ("inputState", "smallestTSState"),

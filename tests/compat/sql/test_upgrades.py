@@ -116,8 +116,11 @@ def test_each_difference_has_its_rule_and_place(plans, row, rule, path):
     assert (rule, path) in {(one.rule, str(one.path)) for one in report_of(plans, row).all_findings()}
 
 
-def test_a_column_that_finds_rows_may_not_begin(plans):
-    """The input of the rank takes rows back: a stored row with null would never be found again."""
+@pytest.mark.parametrize(
+    ("row", "columns"), [("J3", ["$<key>.d"]), ("J9c", ["${}.d"]), ("TJ1", ["${}.y"]), ("OV12", ["${}[].b"])]
+)
+def test_a_column_that_finds_rows_may_not_begin(plans, row, columns):
+    """The input takes rows back: a stored row with null would never be found again."""
 
     def with_updates(plan):
         for node in plan["nodes"]:
@@ -126,11 +129,11 @@ def test_a_column_that_finds_rows_may_not_begin(plans):
                 options["format"] = "debezium-json"
         return plan
 
-    old, new = plans("J3", "old", with_updates), plans("J3", "new", with_updates)
+    old, new = plans(row, "old", with_updates), plans(row, "new", with_updates)
     report = check(describe_query(old), describe_query(new, old))
 
     assert Decision.REFUSE == report.decision
-    assert [("$<key>.d", "SQL-8")] == [
+    assert [(column, "SQL-8") for column in columns] == [
         (str(one.path), one.rule) for one in report.all_findings() if one.verdict.decision is Decision.REFUSE
     ]
 
@@ -148,6 +151,37 @@ def test_a_rank_that_takes_rows_back_keeps_its_number(plans):
 
     assert Decision.REFUSE == check(describe_query(old), describe_query(new, old, allows_stale=True)).decision
     assert Decision.START == check(describe_query(old), describe_query(old, old)).decision
+
+
+@pytest.mark.parametrize(
+    ("row", "kind", "facts"),
+    [
+        ("J10", "lookup-join", {"asyncLookupOptions": {"asyncOrderMode": "ORDERED"}}),
+        ("J10", "lookup-join", {"requireUpsertMaterialize": True}),
+        ("OV5", "over-aggregate", {}),
+    ],
+)
+def test_an_operator_of_which_it_is_not_known_what_it_keeps_goes_on_as_it_is_or_not_at_all(plans, row, kind, facts):
+    """Over a window by a time and another column, it is not known what Flink keeps."""
+
+    def changed(plan):
+        for node in plan["nodes"]:
+            if kind in node["type"]:
+                node.update(facts)
+                for group in node.get("overSpec", {}).get("groups", ()):
+                    group["orderBy"]["fields"].append({"index": 1, "isAscending": True, "nullIsLast": False})
+        return plan
+
+    old, new = plans(row, "old", changed), plans(row, "new", changed)
+    same, other = (check(describe_query(old), describe_query(one, old)) for one in (old, new))
+
+    assert (Decision.START, Decision.REFUSE) == (same.decision, other.decision)
+    assert "SQL-13" in rules_of(same) & rules_of(other)
+
+
+def test_a_sink_of_another_table_is_another_one_and_a_source_is_refused(plans):
+    assert Decision.START == report_of(plans, "K3b").decision
+    assert Decision.REFUSE == report_of(plans, "S8").decision
 
 
 def test_names_of_columns_and_numbers_of_nodes_decide_nothing(plans):
