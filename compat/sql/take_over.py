@@ -140,9 +140,13 @@ class _TakeOver:
             old, new = (", ".join(column.type.describe() for column in side.ordered) for side in (was, one))
             reason = "rows are kept in an order that is code of Java, which this release does not write for other types"
             yield Finding("$", "SQL-13", _REFUSED, old, new, reason, (_KEEP_QUERY, _EMPTY))
-        views = [(old, new) for old, new in pair_states(was, one) if new.form is ValueForm.VIEW and old is not None]
-        if any(bool(old.ttl_ms) is not bool(new.ttl_ms) for old, new in views):
-            reason = "what aggregates keep beside their row cannot get or lose a time to live in this release"
+        with_more = [
+            (old, new)
+            for old, new in pair_states(was, one)
+            if old is not None and (new.form is ValueForm.VIEW or one.ordered)
+        ]
+        if any(bool(old.ttl_ms) is not bool(new.ttl_ms) for old, new in with_more):
+            reason = "what is kept beside rows and aggregates cannot get or lose a time to live in this release"
             yield Finding("$", "SQL-13", _REFUSED, "", "", reason, ("keep the time to live", _EMPTY))
         if one.unknown and was.identity == one.identity:
             reason = f"{one.unknown}; it computes the same as before, so its state stays as it is"
