@@ -4,7 +4,18 @@
 
 import random
 
-from sql_upgrades import TIMED, Upgrade
+from sql_upgrades import (
+    LONG_INTERVALS,
+    ROWS_BEFORE,
+    SUMS_OF,
+    TIMED,
+    VERSIONED,
+    WINDOW_LAST,
+    WINDOWS,
+    Upgrade,
+    _over,
+    _top,
+)  # fmt: skip
 
 AGGREGATES = ("COUNT(*)", "SUM(a)", "MAX(c)", "MIN(d)", "AVG(d)", "COUNT(DISTINCT c)", "MIN(c)", "SUM(d)")
 OF_SUMS = ("COUNT(*)", "SUM(m)", "MAX(m)", "MIN(s)", "AVG(m)")
@@ -39,15 +50,27 @@ SHAPES = {
 }  # fmt: skip
 
 
-def drawn(count):
+OVERS = ("MAX(d) OVER w", "COUNT(b) OVER w", "SUM(b) OVER w", "MIN(d) OVER w", "COUNT(c) OVER w")
+OF_TIME = {
+    "over": (OVERS, _over("{}")),
+    "over rows": (OVERS, _over("{}", window=ROWS_BEFORE)),
+    "windows": (COLUMNS, WINDOWS),
+    "intervals": (COLUMNS, LONG_INTERVALS.replace("m.a, m.c, o.z", "{}")),
+    "versions": (COLUMNS, VERSIONED),
+    "last of a window": (KEPT, WINDOW_LAST),
+    "rank that takes rows back": (("a", "b", "s", "m"), _top("{}", order="s", source=SUMS_OF.format("SUM(d) AS s, MAX(c) AS m"))),
+}  # fmt: skip
+
+
+def drawn(count, shapes=SHAPES, name="D"):
     """Return so many changes; the same ones each time."""
     found = []
     for number in range(count):
         draw = random.Random(f"sql {number}")
-        possible, shape = SHAPES[draw.choice(list(SHAPES))]
+        possible, shape = shapes[draw.choice(list(shapes))]
         chosen = draw.sample(possible, draw.randrange(2, 5))
         becomes = changed(draw, chosen, possible, draw.randrange(1, 4))
         tables = WIDE if draw.random() < 0.2 else {}
         queries = (shape.format(", ".join(one)) for one in (chosen, becomes))
-        found.append(Upgrade(f"D{number}", *queries, "", "", tables=tables))
+        found.append(Upgrade(f"{name}{number}", *queries, "", "", tables=tables))
     return found
