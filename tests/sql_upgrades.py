@@ -622,6 +622,7 @@ UPGRADES = [
         "refuse",
         "",
     ),
+    Upgrade("OV19", _over("MAX(d) OVER w, SUM(b) OVER w"), _over("MAX(d) OVER w"), "migrate", ""),
     Upgrade("OV17", _over("COUNT(b) OVER w"), _over("COUNT(b) OVER w", window=ROWS_BEFORE), "refuse", ""),
     Upgrade(
         "OV18",

@@ -275,7 +275,8 @@ def _begun(column: RowColumn, of: LogicalType) -> Iterator[Finding]:
     if column.filled is not None:
         yield _filled(column, of)
         return
-    refused = column.is_refused or (column.begins is None and not of.is_nullable)
+    is_stored_null = dict(of.parameters).get("kind") == "PROCTIME"  # Flink reads the clock where it needs the time
+    refused = column.is_refused or not (of.is_nullable or is_stored_null or column.begins is not None)
     why = (
         column.why if column.is_refused or not refused else "the column is new, and NOT NULL: there is no value for it"
     )
