@@ -12,6 +12,7 @@ try:
     from .app import main
 
     gc.freeze()
+    gc.set_threshold(100_000)  # what a command makes mostly stays: with the default, a check takes a tenth longer
 except KeyboardInterrupt:  # within the first tenths of a second; a traceback of imports does not help
     from .output import print_notice
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -36,8 +34,6 @@ from ..spark_queries import query_report
 from .history_check import GateOptions, form_option, gate_options, hold_against
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ...compat.description import JobDescription
     from ...compat.edits import Edits
     from ...compat.policy import Policy
@@ -45,18 +41,6 @@ if TYPE_CHECKING:
     from ...compat.report import CheckReport
     from ...state.savepoint.reader import Savepoint
     from ..new_side import NewSide
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Disable garbage collection, which takes a tenth of a check: most objects of a check end up in its report."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 @click.command(
@@ -110,7 +94,6 @@ Exit status:
     " with --against, as it is in a folder or at a git reference."
 )
 @common_options
-@_uncollected()
 def command(
     savepoint: str | None,
     *,

@@ -315,10 +315,6 @@ class SparkStore:
         ids = {*self.log.ids_of(self.operator, partition)}
         return self._database(partition).unique_id if len(ids) > 1 else "".join(ids)
 
-    def copied_to(self, folder: Folder) -> SparkStore:
-        """Return the same store in a copy of the operator's folder."""
-        return attrs.evolve(self, folder=folder, databases=Databases(self.databases.lists))
-
     def _files(self, partition: int) -> DatabaseFiles | PartitionFiles:
         committed, planned = self.log.committed, self.log.last
         assert committed is not None  # noqa: S101 - checked by the caller
