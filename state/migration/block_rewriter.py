@@ -65,6 +65,7 @@ class Tally:
     written: int = 0
     dropped: int = 0
     quarantined: int = 0
+    merged: int = 0
     elements_dropped: int = 0
     keys_read: int = 0
     keys_written: int = 0
@@ -77,6 +78,7 @@ class Tally:
         self.read += transcoded.entries
         self.written += transcoded.written
         self.dropped += transcoded.dropped
+        self.merged += transcoded.merged
         self.entries += transcoded.new_entries
         self.elements_dropped += transcoded.dropped_elements
         self.keys_dropped = add_keys(self.keys_dropped, transcoded.dropped_keys)
@@ -109,11 +111,11 @@ class Tally:
         transform = None if state is None else state.transform
         keeps_keys = state is None or state.user_key is None or state.user_key.is_check or transform is not None
         keys_told = self.keys_written + self.keys_dropped + self.keys_quarantined & _CHECKSUM
-        is_whole = self.read == self.written + self.dropped + self.quarantined
+        is_whole = self.read == self.written + self.dropped + self.quarantined + self.merged
         if not is_whole or (keeps_keys and self.keys_read != keys_told):
             raise MigrationFailed(
-                f"{self.read:,} entries were read, {self.written:,} written, {self.dropped:,} dropped and "
-                f"{self.quarantined:,} put into quarantine, and the checksums of keys read and of the rest are "
+                f"{self.read:,} entries were read, {self.written:,} written, {self.dropped:,} dropped, "
+                f"{self.merged:,} merged and {self.quarantined:,} put into quarantine, and the checksums of keys read and of the rest are "
                 f"{self.keys_read:x} and {keys_told:x}",
                 state=info.name,
                 advice="this is a bug in stateshift or in a serializer; nothing is published",
@@ -124,7 +126,7 @@ class Tally:
         operator_id, name = plan.new_id or plan.operator_id, new_name(info, state)
         return StateCount(
             operator_id, plan.uid, name, kind, str(action), self.read, self.written, self.dropped, keys,
-            self.quarantined, self.elements_dropped, None if transform is None else self.entries,
+            self.quarantined, self.elements_dropped, None if transform is None else self.entries, self.merged,
         )  # fmt: skip
 
 

@@ -264,7 +264,7 @@ def settled(counts: tuple[StateCount, ...], sent: tuple[StateCount, ...]) -> tup
 
 def _whole(sent: StateCount, there: StateCount) -> StateCount:
     """Return the counts of a rekeyed state from source to target; if its kind has changed, they count keys."""
-    whole = attrs.evolve(sent, merged=there.merged)
+    whole = attrs.evolve(sent, merged=sent.merged + there.merged)
     if sent.entries is None:
         return attrs.evolve(whole, written=there.written)
     return attrs.evolve(whole, entries=there.written)

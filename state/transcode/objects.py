@@ -176,7 +176,7 @@ class ObjectTranscoder:
             ValueFraming.SEPARATED: self._separated,
             ValueFraming.NULLABLE: self._nullable,
         }[self.framing.value]
-        entries, seen, left_out, aside = 0, dict[bytes, bytes](), _LeftOut(), list[BadValue]()
+        entries, merged, seen, left_out, aside = 0, 0, dict[bytes, bytes](), _LeftOut(), list[BadValue]()
         with located(state=self.plan.name):
             while source.remaining():
                 start = source.position
@@ -192,7 +192,9 @@ class ObjectTranscoder:
                     new_key = self._key(key)
                     require_room(len(new_value))
                     if self._counted is not None:
-                        seen[new_key] = self._counted.added(seen.get(new_key), new_value)
+                        before = seen.get(new_key)
+                        seen[new_key] = self._counted.added(before, new_value)
+                        merged += before is not None
                         continue
                     self._keep_apart(new_key, seen)
                 except StateShiftError as error:
@@ -207,9 +209,8 @@ class ObjectTranscoder:
         counted = seen if self._counted is not None else {}
         for new_key, new_value in counted.items():
             _put_entry(target, new_key, new_value)
-        framed = len(counted) if self._counted is not None else None
         return Transcoded(
-            target.getvalue(), entries, tuple(left_out.keys), left_out.elements, tuple(aside), framed=framed
+            target.getvalue(), entries, tuple(left_out.keys), left_out.elements, tuple(aside), merged=merged
         )
 
     @cached_property

@@ -89,10 +89,11 @@ class Transcoded:
 
     Attributes:
         data: The entries, framed like the old ones; a memoryview is of a buffer that nothing else uses.
-        entries: The number of entries read. All are written that are neither dropped nor quarantined (rule RUN-2).
+        entries: The number of entries read. All are written that are neither dropped, quarantined nor merged (RUN-2).
         dropped_keys: The old keys of the entries that were left out.
         dropped_elements: The number of list elements that were left out, including those of lists left out entirely.
         quarantined: The values that do not fit their new type; always empty if the first such value ends the run.
+        merged: The number of entries that were merged into others, since their keys became equal.
         framed: The number of entries in `data`, if a transform to another kind of state counts keys; else None.
         keys_read: The checksum of the old keys (`frames`), if the transcoder computed it.
         seen: The survey of `data`, if the transcoder made one.
@@ -103,6 +104,7 @@ class Transcoded:
     dropped_keys: tuple[bytes, ...] = ()
     dropped_elements: int = 0
     quarantined: tuple[BadValue, ...] = ()
+    merged: int = 0
     framed: int | None = None
     keys_read: int | None = attrs.field(default=None, eq=False)
     seen: Survey | None = attrs.field(default=None, eq=False)
@@ -114,8 +116,8 @@ class Transcoded:
 
     @property
     def written(self) -> int:
-        """The number of entries that were neither dropped nor quarantined."""
-        return self.entries - self.dropped - len(self.quarantined)
+        """The number of entries that were neither dropped, quarantined nor merged into others."""
+        return self.entries - self.dropped - len(self.quarantined) - self.merged
 
     @property
     def new_entries(self) -> int:

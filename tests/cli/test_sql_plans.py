@@ -265,3 +265,20 @@ class TestExplain:
 
         assert 3 == ran.status
         assert "the file is no compiled plan of Flink: line 1" in ran.stderr
+
+
+def test_rows_that_become_equal_are_counted_together_and_the_counts_are_right(run, root, tmp_path):
+    folder, target = root / "tests/fixtures/flink-sql-merging", tmp_path / "new"
+    plans = ("--old-plan", folder / "plan-1.json", "--plan", folder / "plan-2.json")
+    data = run("migrate", folder / "savepoint", target, *plans, "--json").data
+
+    left = next(one for one in data["states"] if one["state"] == "left-records")
+    assert (16, 12, 0, 4) == tuple(left[name] for name in ("read", "written", "dropped", "merged"))
+    assert 0 == run("verify", target, "--values").status
+    rows = [
+        [one for entry in Savepoint.open(place).operator("5_join").state("left-records").read_entries()
+         for one in entry.value.values()]
+        for place in (folder / "savepoint", target)
+    ]  # fmt: skip
+    assert [16, 12] == [len(one) for one in rows]
+    assert sum(count for count, _ in rows[0]) == sum(count for count, _ in rows[1])
