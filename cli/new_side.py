@@ -10,6 +10,7 @@ import click
 from ..serializers.wording import shell_word
 from .next_steps import starts_with_plan
 from .options import as_one, load_job_here, open_savepoint
+from .output import print_notice
 
 if TYPE_CHECKING:
     from ..compat.description import JobDescription
@@ -37,6 +38,12 @@ def is_compiled_plan(place: str) -> bool:
 _HEAD = 200
 
 
+_TYPES_ALONE = (
+    "note: without --old-plan nobody knows what the stored columns are computed from: types alone are compared, and"
+    " columns of equal types that have changed places are not seen"
+)
+
+
 @attrs.frozen
 class NewSide:
     """The values of `--job`, `--like`, `--plan` and `--old-plan`.
@@ -57,14 +64,20 @@ class NewSide:
     allows_partial: bool = False
     allows_stale: bool = False
 
-    def describe(self) -> JobDescription:
-        """Load the job, open the probe, or read the plans."""
+    def describe(self, *, is_old_known: bool = False) -> JobDescription:
+        """Load the job, open the probe, or read the plans.
+
+        Args:
+            is_old_known: Whether what is stored says itself what its columns are computed from.
+        """
         if self.job:
             return load_job_here(self.job).describe(f"job {self.job}")
         if self.plan:
             from ..state.plans.operators import describe_plans
 
             starts_with_plan(self.plan)
+            if not self.old_plan and not is_old_known:
+                print_notice(_TYPES_ALONE)
             allowed = {"allows_partial": self.allows_partial, "allows_stale": self.allows_stale}
             return describe_plans(self.plan, self.old_plan, **allowed)
         return open_savepoint(self.like).describe().as_probe()

@@ -290,8 +290,9 @@ def _refusal(report: CheckReport) -> IncompatibleState:
         place=lambda one: f"{one[0].title}/{one[1].name}" if one[1] else one[0].title,
         whole=OF_CHECK,
     ):
-        what = f"state {state.name!r}" if state else "the job" if finding.path == OPERATOR else "the key"
-        lines.append(f"  operator {operator.title}, {what}: {finding_line(finding)}")
+        is_whole = operator.whole is not None and finding in operator.whole.result.findings
+        what = f", state {state.name!r}" if state else ", the job" if finding.path == OPERATOR else ", the key"
+        lines.append(f"  operator {operator.title}{'' if is_whole else what}: {finding_line(finding)}")
         lines += [("    ways out: ", finding.ways_out)] if finding.ways_out else []
         lines += [f"    {others}"] if others else []
     return IncompatibleState(

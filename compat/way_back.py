@@ -152,7 +152,15 @@ def _of_query(report: CheckReport) -> WaysBack:
             for one in operator.states
             if one.was is not None and one.name in found
         }
-    return WaysBack(states, keys, back.decision)
+    return WaysBack(states, keys, _whole(report, back))
+
+
+def _whole(report: CheckReport, back: CheckReport) -> Decision:
+    """Return the decision on all of what the new query writes; of SQL, that on the operators that have state."""
+    if report.new.upgrade is None:
+        return back.decision
+    kept = {_ids(one.was, one.becomes) for one in report.operators if one.states or one.key is not None}
+    return worst_decision(one.decision for one in back.operators if _ids(one.becomes, one.was) in kept)
 
 
 def _judged_back(report: CheckReport) -> CheckReport:
@@ -167,7 +175,7 @@ def _judged_back(report: CheckReport) -> CheckReport:
 
 
 def _ids(was: OperatorDescription | None, becomes: OperatorDescription | None) -> tuple[str, ...]:
-    return tuple("" if one is None else one.operator_id for one in (was, becomes))
+    return tuple("" if one is None else one.stored_id or one.operator_id for one in (was, becomes))
 
 
 def is_asked(report: CheckReport) -> bool:

@@ -57,6 +57,8 @@ Examples:
   stateshift check --job accounts:job --against state_history --level FULL
   stateshift check spark:/data/checkpoints/clicks --query clicks:build_query --was clicks_v1:build_query
   stateshift check --queries --against origin/main
+  stateshift check plans/orders-1.json --plan plans/orders-2.json
+  stateshift check /data/savepoints/sp-1 --old-plan plans/orders-1.json --plan plans/orders-2.json
 
 \b
 Exit status:
@@ -65,7 +67,8 @@ Exit status:
   4  migrate: the job can start after `stateshift migrate`; or it can start, but a stored state is not taken over (0
      with --allow-non-restored-state) or a state starts empty (0 with --allow-empty STATE)
   5  drift: with --against, the job passes and differs from the last revision; with --queries, a query does from its
-     description""",
+     description
+  8  refused only because aggregates of Flink SQL would begin now (--allow-partial)""",
 )
 @savepoint_argument(required=False)
 @all_option
@@ -210,7 +213,7 @@ class _Asked:
         from ..revisions import code_of, is_recorded
 
         # The job is loaded first: its module registers the snapshots that are needed to read the savepoint.
-        description = self.side.required().describe()
+        description = self.side.required().describe(is_old_known=is_plan(savepoint))
         if is_plan(savepoint):
             return self._report_on_plan(savepoint, description)
         stored = open_savepoint(savepoint)

@@ -39,10 +39,11 @@ Examples:
   stateshift diff /data/savepoints/sp-1 /data/savepoints/sp-2 --types-only
   stateshift diff state.json accounts:job
   stateshift diff spark:/data/checkpoints/clicks spark:build/probe
+  stateshift diff plans/orders-1.json plans/orders-2.json
 
 \b
-A and B are each a savepoint (a folder or URI), a job (MODULE:ATTRIBUTE), a file of `stateshift snapshot`, or the
-checkpoint of a Spark query (spark:PLACE), of which only types are compared.
+A and B are each a savepoint (a folder or URI), a job (MODULE:ATTRIBUTE), a file of `stateshift snapshot`, a compiled
+plan of Flink SQL (a .json file), or the checkpoint of a Spark query (spark:PLACE), of which only types are compared.
 Operators, keys, states, kinds, TTL and types are compared, but not the parallelism. For two savepoints, so are the
 values, key by key, before and after where their types differ, and the bytes of state that only its operator can read.
 Exit status:

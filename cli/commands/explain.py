@@ -83,7 +83,7 @@ def _data(plan: CompiledPlan, query: SqlQuery) -> dict[str, Any]:
     operators = [
         {
             "id": one.node,
-            "operator": one.title,
+            "operator": one.uids[0],
             "line": one.line,
             "description": plan.nodes[one.node].description,
             "added_for": implicit_of(one),
@@ -95,7 +95,7 @@ def _data(plan: CompiledPlan, query: SqlQuery) -> dict[str, Any]:
         }
         for one in _keeping(query)
     ]
-    endless = [{"operator": one.title, "state": state.name} for one, state in _endless(query)]
+    endless = [{"operator": one.uids[0], "state": state.name} for one, state in _endless(query)]
     told = {"plan": plan.place, "flink_version": plan.flink_version, "nodes": len(plan.nodes)}
     return {**told, "operators": operators, "endless": endless}
 
@@ -150,7 +150,7 @@ def _notes(plan: CompiledPlan, query: SqlQuery) -> Iterator[Line]:
     for one, state in _endless(query):
         times = plan.nodes[one.node].states
         place = "" if not times else f"{one.node}:{one.states.index(state)}" if len(times) > 1 else str(one.node)
-        shared.setdefault((one.title, place), []).append((one, state))
+        shared.setdefault((one.uids[0], place), []).append((one, state))
     for (title, place), states in shared.items():
         with_rows = any(growth_of(*one).with_rows for one in states)
         what = "new keys and new rows" if with_rows else "new keys"
@@ -165,7 +165,7 @@ def _operator_lines(one: SqlOperator, description: str, *, everything: bool) -> 
     from ...state.plans.growth import growth_of, implicit_of
     from ...state.plans.time_to_live import EXPIRY
 
-    yield [(one.title, "bold"), (f"  line {one.line}", "dim")]
+    yield [(one.uids[0], "bold"), (f"  line {one.line}", "dim")]
     yield [(f"  plan  {description}", "")]
     if (why := implicit_of(one)) is not None:
         yield [(f"  {_IMPLICIT[why]}", "yellow")]
@@ -187,7 +187,12 @@ def _operator_lines(one: SqlOperator, description: str, *, everything: bool) -> 
             yield [(f"  {state.name}", "bold"), (f"  {state.computed}", "")]
         keys_of_map = () if state.user_key == state.columns else state.user_key
         for what, columns in (("by ", keys_of_map), ("", state.columns)):
-            yield from ([(f"    {what}{of.name} {_type(of)} = {of.computed}", "")] for of in columns)
+            yield from ([(f"    {what}{of.name} {_type(of)}{_computed(of)}", "")] for of in columns)
+
+
+def _computed(of: SqlColumn) -> str:
+    """Return what a column is computed from; the fields of an accumulator have that as their name."""
+    return "" if of.computed.startswith(of.name) else f" = {of.computed}"
 
 
 def _until(state: SqlState, growth: Growth) -> str:

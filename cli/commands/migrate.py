@@ -222,7 +222,8 @@ def _trusted(options: MigrationOptions) -> Iterator[str]:
 def _refuse_other_types(planned: NewTypes, side: NewSide) -> None:
     if side.job and side.like:
         raise click.UsageError("give at most one of --job and --like: the plan already has the origin of the new types")
-    if (side.job and side.job != planned.job) or (side.like and planned.probe is None):
+    is_of_other_query = side.old_plan and side.old_plan != planned.old_plan
+    if (side.job and side.job != planned.job) or (side.like and planned.probe is None) or is_of_other_query:
         raise click.UsageError(f"the plan is for {planned}, and {side} is given; leave it out, or make the plan again")
 
 

@@ -57,6 +57,7 @@ Examples:
   stateshift plan /data/sp-1 --parallelism 8 --compression snappy --json
   stateshift migrate /data/sp-1 /data/sp-1-v2 --plan plan.json
   stateshift plan spark:/data/checkpoints/clicks --query clicks:build_query -o plan.json
+  stateshift plan /data/sp-1 --old-plan orders-1.json --plan orders-2.json -o migration.json
 
 \b
 The file is JSON, always the same for the same savepoint and types, and contains no keys or values. A run that is given

@@ -151,6 +151,8 @@ def _headline(difference: Difference) -> Line:
     states = [state for operator in difference.operators for state in operator.states]
     if difference.is_equal:
         words = f": {many(len(difference.operators), 'operator')} with {many(len(states), 'state')}"
+        if any(operator.moved for operator in difference.operators):
+            words += ", of which some have another uid in B, which a migration gives them"
         return [("equal", "green"), (words, "bold")]
     hidden = [operator for operator in difference.operators if operator.unreadable]
     if hidden and not difference.is_different:

@@ -82,7 +82,7 @@ class _TakeOver:
             described = self._described(match, by_id, moved)
             news += [attrs.evolve(one, findings=findings) for one in described[:1]] + described[1:]
             if match.was is not None:
-                matched |= dict.fromkeys(_stored_ids(match.was, by_id), match)
+                matched |= dict.fromkeys(_stored_ids(match, by_id), match)
         stored = tuple(
             _moved(one, renamed.get(one.operator_id), matched.get(one.operator_id)) for one in by_id.values()
         )
@@ -103,7 +103,7 @@ class _TakeOver:
     ) -> list[OperatorDescription]:
         """Return the descriptions of the transformations of a new node."""
         one, was = match.becomes, match.was
-        kept = [by_id[place] for place in _stored_ids(was, by_id)] if was is not None else []
+        kept = [by_id[place] for place in _stored_ids(match, by_id)]
         is_known = was is None or bool(one.states and not one.unknown)
         stored = _with_state(kept) if is_known else None
         carried = [
@@ -172,24 +172,38 @@ class _TakeOver:
         was = match.was
         if was is None or self.stored.upgrade is not None or was.unknown or not was.states:
             return
-        stored = _with_state(by_id[place] for place in _stored_ids(was, by_id))
+        stored = _with_state(by_id[place] for place in _stored_ids(match, by_id))
         if stored is None:
+            ways: tuple[str | WayOut, ...] = (_OF_SAVEPOINT, *_may_be(was, match.becomes.uids[0], by_id.values()))
             reason = (
                 f"the savepoint has no operator {was.uids[0]}: it is of another plan, or its query was not started by"
                 " EXECUTE PLAN"
             )
-            yield Finding("$", "SQL-14", _REFUSED, "", "", reason, (_OF_SAVEPOINT,))
+            yield Finding("$", "SQL-14", _REFUSED, "", "", reason, ways)
             return
-        told = describe_operator(was, stored=stored)
-        there = {state.name: state for state in stored.states}
-        for state in told.states:
-            found, columns = there.get(state.name), {one.name: one.columns for one in was.states}[state.name]
-            if not (found is not None and found.kind is state.kind and _is_alike(found, state, columns)):
-                shown = "" if found is None else found.describe()
-                reason = (
-                    f"the state {state.name} of {was.title} is another one in the savepoint than in {self.old.origin}"
-                )
-                yield Finding("$", "SQL-14", _REFUSED, state.describe(), shown, reason, (_OF_SAVEPOINT,))
+        for state, found in _unlike_states(was, stored):
+            shown = "" if found is None else found.describe()
+            reason = f"the state {state.name} of {was.title} is another one in the savepoint than in {self.old.origin}"
+            yield Finding("$", "SQL-14", _REFUSED, state.describe(), shown, reason, (_OF_SAVEPOINT,))
+
+
+def _unlike_states(
+    was: SqlOperator, stored: OperatorDescription
+) -> Iterator[tuple[StateDescription, StateDescription | None]]:
+    """Yield the states that an old node has by its plan, and others, or none, in the savepoint; with what is there."""
+    columns = {one.name: one.columns for one in was.states}
+    there = {state.name: state for state in stored.states}
+    for state in describe_operator(was, stored=stored).states:
+        found = there.get(state.name)
+        if not (found is not None and found.kind is state.kind and _is_alike(found, state, columns[state.name])):
+            yield state, found
+
+
+def _may_be(was: SqlOperator, uid: str, stored: Iterable[OperatorDescription]) -> Iterator[WayOut]:
+    """Yield the ways to say which operator that has no uid is meant: those with just the states of the old node."""
+    for one in stored:
+        if not one.uid and not any(_unlike_states(was, one)):
+            yield WayOut.telling("if it is this operator:", Option.RENAME_UID, one.operator_id, uid)
 
 
 def _with_state(kept: Iterable[OperatorDescription]) -> OperatorDescription | None:
@@ -227,13 +241,21 @@ def _difference(old: Iterable[str], new: Iterable[str]) -> tuple[list[str], list
     return [one for one in were if one not in are], [one for one in are if one not in were]
 
 
-def _stored_ids(of: SqlOperator, by_id: Mapping[str, OperatorDescription]) -> list[str]:
-    """Return the ids of the stored operators of a node: of its uids, and of those that begin with its number."""
-    known = {operator_id_of_uid(uid).hex() for uid in of.uids}
+def _stored_ids(match: Match, by_id: Mapping[str, OperatorDescription]) -> list[str]:
+    """Return the ids of the stored operators of an old node.
+
+    They are those of its uids, those that begin with its number, and those of which the user says that they are the new
+    node: a query that `INSERT INTO` started has no uids.
+    """
+    if match.was is None:
+        return []
+    number = f"{match.was.node}_"
+    known = {operator_id_of_uid(uid).hex() for uid in match.was.uids}
     return [
         place
         for place, one in by_id.items()
-        if (one.stored_id or place) in known or (not one.stored_id and one.uid.startswith(f"{of.node}_"))
+        if (one.stored_id or place) in known
+        or (one.uid in match.becomes.uids if one.stored_id else one.uid.startswith(number))
     ]
 
 
@@ -244,7 +266,7 @@ def _ids(match: Match, by_id: Mapping[str, OperatorDescription]) -> dict[str, tu
         return {}
     found = {}
     named = {operator_id_of_uid(uid).hex(): uid for uid in was.uids}
-    for place in _stored_ids(was, by_id):
+    for place in _stored_ids(match, by_id):
         uid = by_id[place].uid or named[place]
         is_said = bool(by_id[place].stored_id)  # the user has given it its new uid
         becomes = uid if is_said else f"{one.node}{uid.removeprefix(str(was.node))}"

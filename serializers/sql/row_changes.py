@@ -222,7 +222,8 @@ def resolve_columns(new: RowDataSerializer, old: RowDataSerializerSnapshot) -> C
         return CompatibilityResult.incompatible(*findings)
     if [one.takes for one in columns] == list(range(len(old.types))) and types == old.types:
         return CompatibilityResult.compatible(*findings)
-    if not any(one.verdict is Verdict.REQUIRES_MIGRATION for one in findings):
+    taken = [one.takes for one in columns if one.takes is not None]
+    if taken != sorted(taken) or not any(one.verdict is Verdict.REQUIRES_MIGRATION for one in findings):
         findings.append(
             Finding(
                 "$", "SQL-4", Verdict.REQUIRES_MIGRATION, ", ".join(new.stored_columns),
@@ -281,7 +282,7 @@ def _begun(column: RowColumn, of: LogicalType) -> Iterator[Finding]:
         column.why if column.is_refused or not refused else "the column is new, and NOT NULL: there is no value for it"
     )
     ways = ("start the query without its state", "keep the columns of the old query") if refused else (
-        by_migration("stored rows get it"),
+        by_migration("it begins now" if column.is_partial else "stored rows get it"),
     )  # fmt: skip
     verdict = Verdict.INCOMPATIBLE if refused else Verdict.REQUIRES_MIGRATION
     flags = (Flag.PARTIAL,) if column.is_partial and not refused else ()

@@ -114,9 +114,9 @@ class Tally:
         is_whole = self.read == self.written + self.dropped + self.quarantined + self.merged
         if not is_whole or (keeps_keys and self.keys_read != keys_told):
             raise MigrationFailed(
-                f"{self.read:,} entries were read, {self.written:,} written, {self.dropped:,} dropped, "
-                f"{self.merged:,} merged and {self.quarantined:,} put into quarantine, and the checksums of keys read and of the rest are "
-                f"{self.keys_read:x} and {keys_told:x}",
+                f"{self.read:,} entries were read, {self.written:,} written, {self.dropped:,} dropped, {self.merged:,} "
+                f"merged and {self.quarantined:,} put into quarantine, and the checksums of keys read and of the rest "
+                f"are {self.keys_read:x} and {keys_told:x}",
                 state=info.name,
                 advice="this is a bug in stateshift or in a serializer; nothing is published",
             )

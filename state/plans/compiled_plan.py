@@ -165,6 +165,8 @@ class _Reader:
             if node.id in nodes:
                 raise self._wrong(f"line {node.line}", f"the number {node.id} is that of two operators")
             nodes[node.id] = node
+        if not nodes:
+            raise self._wrong("the nodes", "there are none")
         before: dict[int, list[int]] = {}
         for one in self._part(found, "edges", list, "the plan"):
             source, target = (self._part(one, end, int, "an edge") for end in ("source", "target"))

@@ -100,7 +100,8 @@ def growth_of(operator: SqlOperator, state: SqlState) -> Growth:
         leaves.append(Leaves.WINDOW)
     elif (expiry := EXPIRY.get(operator.kind)) is not None:
         leaves.append({Expiry.OF_THE_JOB: Leaves.JOB, Expiry.BY_TIME: Leaves.TIME}[expiry])
-    if operator.states[0].removal in _REMOVING:  # a view goes with the row that it is beside
+    told = operator.states[0] if state.form is ValueForm.VIEW else state  # a view goes with the row that it is beside
+    if told.removal in _REMOVING:
         leaves.append(Leaves.TAKEN_BACK)
     if operator.kind == "rank" and not operator.ordered:  # one that takes rows back keeps them all
         leaves.append(Leaves.OUTRANKED)

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ...serializers.errors import CorruptFile, DeclarationError
+from ...serializers.errors import CorruptFile, DeclarationError, StateShiftError
+from .lineage import Lineage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -130,7 +131,7 @@ class Doubt:
 
 def doubts(plan: CompiledPlan) -> Iterator[Doubt]:
     """Yield what may not be meant: state that goes before that of the operators whose changes it has to find."""
-    longest = _LongestBefore(plan)
+    longest, lineage = _LongestBefore(plan), Lineage(plan)
     for node in plan.nodes.values():
         inputs = plan.inputs(node)
         for state in node.states:
@@ -138,7 +139,8 @@ def doubts(plan: CompiledPlan) -> Iterator[Doubt]:
             if own.is_bare:
                 yield Doubt(node, state.name, f"{state.ttl!r} has no unit: Flink reads milliseconds")
             sides = inputs if len(inputs) != len(node.states) else [inputs[state.index]]
-            before = [found for side in sides if (found := longest.of(side)) is not None]
+            changing = [side for side in sides if _may_change(lineage, side)]
+            before = [found for side in changing if (found := longest.of(side)) is not None]
             for other, its_ttl in before:
                 if own.is_shorter(its_ttl):
                     yield Doubt(
@@ -147,6 +149,14 @@ def doubts(plan: CompiledPlan) -> Iterator[Doubt]:
                         f" {'for ever' if not its_ttl.nanos else f'for {its_ttl.describe()}'}: a later change of a row"
                         " that is gone finds nothing",
                     )  # fmt: skip
+
+
+def _may_change(lineage: Lineage, node: PlanNode) -> bool:
+    """Whether rows that an operator has sent may be changed or taken back later, as far as the plan can tell."""
+    try:
+        return not lineage.rows(node).is_insert_only
+    except StateShiftError:  # a node that is not understood may do anything
+        return True
 
 
 class _LongestBefore:

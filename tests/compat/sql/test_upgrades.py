@@ -7,11 +7,14 @@ import attrs
 import pytest
 from sql_upgrades import UPGRADES
 
-from stateshift import Decision, check
+from stateshift import Decision, Savepoint, check
+from stateshift.compat.description import operator_id_of_uid
+from stateshift.compat.edits import Edits, NewIdentity
 from stateshift.compat.repartition import Repartition
 from stateshift.compat.sql.description import describe_query
 from stateshift.serializers.compatibility import Flag
 from stateshift.serializers.ways_out import Option
+from stateshift.state import describe_plans
 
 LEAST = {
     "full": ("start", "migrate"),
@@ -293,7 +296,6 @@ def test_functions_and_settings_that_no_plan_shows_are_not_compared(plans):
 
 
 def test_a_savepoint_of_another_query_is_told_from_that_of_the_plan(plans, root):
-    from stateshift import Savepoint
 
     stored = Savepoint.open(root / "tests/fixtures/flink-sql-2.3/group-aggregate/savepoint").describe()
     old = plans("A0", "old")
@@ -305,7 +307,6 @@ def test_a_savepoint_of_another_query_is_told_from_that_of_the_plan(plans, root)
 
 def test_a_savepoint_without_the_operators_of_the_plan_is_refused(plans, root):
     """A query that is started by INSERT INTO has hashes in place of uids."""
-    from stateshift import Savepoint
 
     stored = Savepoint.open(root / "tests/fixtures/flink-sql-2.3/deduplicate/savepoint").describe()
     old = plans("A0", "old")
@@ -385,9 +386,6 @@ def test_a_new_column_of_a_type_that_cannot_be_written_is_refused(plans):
 
 
 def test_an_operator_that_the_user_renames_takes_its_state_along(root):
-    from stateshift import Savepoint
-    from stateshift.compat.description import operator_id_of_uid
-    from stateshift.compat.edits import Edits, NewIdentity
     from stateshift.state.plans.operators import read_query
 
     place = root / "tests/fixtures/flink-sql-2.3/group-aggregate"
@@ -406,3 +404,23 @@ def test_an_operator_that_the_user_renames_takes_its_state_along(root):
     assert Decision.MIGRATE == report.decision
     (aggregate,) = (one for one in report.operators if one.key is not None)
     assert ("55_group-aggregate", "e44fcf02ab5f57873c2fb260e638a93c") == (aggregate.uid, aggregate.was.stored_id)
+
+
+def test_a_query_that_insert_into_started_is_found_when_it_is_said_which_operator_is_which(root):
+    folder = root / "tests/fixtures/flink-sql-2.3/join"
+    stored = Savepoint.open(folder / "savepoint").describe()
+    hashed = attrs.evolve(
+        stored,
+        operators=tuple(attrs.evolve(one, uid="", operator_id=one.operator_id[::-1]) for one in stored.operators),
+    )
+    new = describe_plans(str(folder / "plan-2.json"), str(folder / "plan.json"))
+    join = next(one.operator_id for one in hashed.operators if any(state.kind.is_keyed for state in one.states))
+
+    refused = check(hashed, new)
+    (finding,) = (one for _, _, one in refused.findings() if one.rule == "SQL-14")
+    assert Decision.REFUSE is refused.decision
+    assert [(join, "7_join")] == [
+        told.values for way in finding.ways_out for told in way.told if told.option is Option.RENAME_UID
+    ]
+    said = Edits(rename_operators=((join, NewIdentity(operator_id_of_uid("7_join").hex(), "7_join")),)).apply(hashed)
+    assert ["$<key>.flag", "$<key>.city"] == [str(one.path) for _, _, one in check(said, new).findings()]

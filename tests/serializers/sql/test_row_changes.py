@@ -92,7 +92,7 @@ def test_columns_move_go_and_come_and_the_kind_stays():
 
     changed = found.conversion(row)
 
-    assert {("$.b", "SQL-7"), ("$.n", "SQL-8")} == {(str(one.path), one.rule) for one in found.findings}
+    assert {("$", "SQL-4"), ("$.b", "SQL-7"), ("$.n", "SQL-8")} == {(str(one.path), one.rule) for one in found.findings}
     assert (("x", 0, 1), RowKind.UPDATE_AFTER) == (tuple(changed), changed._kind)
 
 
