@@ -154,7 +154,7 @@ def _why_begun(removal: Removal, *, is_key: bool) -> str:
     if removal is Removal.ACCUMULATED:
         return "the aggregate is new, and what it would begin with is not known"
     if removal is Removal.TAKEN_OFF:
-        return "the aggregate is new, and values are taken off it later that it would not have"
+        return "the aggregate is new, and what it has not had would be taken back later"
     if removal is Removal.BY_ROW:
         return (
             "the column is new, and its input takes rows back: what is stored must be what is taken back later, and"

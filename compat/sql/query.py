@@ -57,7 +57,7 @@ class Removal(enum.Enum):
     BY_KEY = "rows are found by their key"
     BY_ROW = "rows are found by all of their columns"
     ACCUMULATED = "values are accumulated"
-    TAKEN_OFF = "values are accumulated, and taken off again later"
+    TAKEN_OFF = "values are accumulated, and they or their results are taken back later"
 
 
 class Namespace(enum.Enum):
