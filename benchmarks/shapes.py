@@ -26,7 +26,7 @@ from stateshift.state.columnar.rows import ENCODED_ROWS, RowEncoder
 from stateshift.state.storage.files import Folder
 
 from . import sql_rows
-from .states_before import STATE, UID
+from .states_before import STATE, UID, Side, Totals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -275,8 +275,8 @@ def _totals(random: np.random.Generator, numbers: Numbers) -> dict[str, pa.Array
     }
 
 
-def _keyed(table: Table) -> Table:
-    return lambda random, numbers: {"key": pa.array(numbers * 7919)} | table(random, numbers)
+def _of_sql(make: Callable[..., dict[str, Any]], columns: Table, **more: object) -> Table:
+    return lambda random, numbers: make(columns(random, numbers), numbers, KEY_GROUPS, **more)
 
 
 SHAPES = {
@@ -297,25 +297,10 @@ SHAPES = {
         ),
         Shape("nested", "a POJO in a POJO, 5 % of the texts not ASCII", _nested, {"key_by": "key"}),
         Shape("ttl", "as S2, and TTL is switched on", _s2, {"key_by": "key"}, stored_as="S2"),
-        Shape(
-            "join",
-            "rows of SQL that a join counts: widened, added",
-            lambda random, numbers: sql_rows.sides(_side(random, numbers), numbers, KEY_GROUPS, counted=True),
-            {},
-        ),
-        Shape(
-            "side",
-            "rows of SQL by key: widened, added",
-            lambda random, numbers: sql_rows.sides(_side(random, numbers), numbers, KEY_GROUPS),
-            {},
-        ),
-        Shape("record", "a POJO with the fields of those", _keyed(_side), {"key_by": "key"}),
-        Shape(
-            "aggregate",
-            "five accumulators of SQL: widened, added",
-            lambda random, numbers: sql_rows.totals(_totals(random, numbers), numbers, KEY_GROUPS),
-            {},
-        ),
-        Shape("totals", "a POJO with the fields of those", _keyed(_totals), {"key_by": "key"}),
+        Shape("join", "rows of SQL that a join counts", _of_sql(sql_rows.sides, _side, counted=True), {}),
+        Shape("side", "rows of SQL by key", _of_sql(sql_rows.sides, _side), {}),
+        Shape("record", "a POJO of these fields, by a row", _of_sql(sql_rows.records, _side, of=Side), {}),
+        Shape("aggregate", "five accumulators of SQL", _of_sql(sql_rows.totals, _totals), {}),
+        Shape("totals", "a POJO of these fields, by a row", _of_sql(sql_rows.records, _totals, of=Totals), {}),
     )
 }

@@ -1,7 +1,7 @@
 """State of Flink SQL: its types, and its entries as they are stored, since no table is written as binary rows.
 
 Rows have five fields that may be null: an INT becomes a BIGINT, and a sixth is added, which begins as null. They are
-compared with POJOs of the same fields.
+compared with POJOs of the same fields under the same keys.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import mmh3
 import numpy as np
 import pyarrow as pa
 
+from stateshift import DataOutputView, ValueStateDescriptor
 from stateshift.serializers.sql.row_changes import RowColumn
 from stateshift.serializers.sql.serializers import RowDataSerializer, RowDataSerializerSnapshot
 from stateshift.state.key_groups import key_group
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 SIDE = ("BIGINT", "INT", "STRING", "DOUBLE", "TIMESTAMP(3)")
 TOTALS = ("BIGINT", "INT", "BIGINT", "DOUBLE", "DECIMAL(18, 2)")
-ADDED = "BIGINT"
+ADDED, STATE = "BIGINT", "s"
 _KEY, _SLOTS, _SIZE = struct.Struct("<qq"), struct.Struct("<qqqqqq"), struct.Struct(">i")
 _MOST_IN_A_SLOT, _ROW_SEED, _MASK = 7, 42, 0xFFFFFFFF
 
@@ -71,6 +72,16 @@ def totals(columns: dict[str, pa.Array], numbers: Any, key_groups: int) -> dict[
         size + _SLOTS.pack(0, count, unit, seen, highest, paid)
         for count, seen, highest, paid, unit in zip(*found, units, strict=True)
     ]
+    return _entries(numbers, [b""] * len(made), made, key_groups)
+
+
+def records(columns: dict[str, pa.Array], numbers: Any, key_groups: int, *, of: type) -> dict[str, Any]:
+    """Give entries of POJOs of a class, under the same keys."""
+    serializer, made = ValueStateDescriptor(STATE, of).value_serializer, []
+    for row in zip(*(column.to_pylist() for column in columns.values()), strict=True):
+        target = DataOutputView()
+        serializer.serialize(of(**dict(zip(columns, row, strict=True))), target)
+        made.append(target.getvalue())
     return _entries(numbers, [b""] * len(made), made, key_groups)
 
 

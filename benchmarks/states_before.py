@@ -20,7 +20,7 @@ from stateshift import (
 
 from . import sql_rows
 
-UID, STATE = "bench", "s"
+UID, STATE = "bench", sql_rows.STATE
 
 
 @record(java_class="bench.Rec")
@@ -102,6 +102,6 @@ TTL = S2
 ROW_KEY = sql_rows.rows(["BIGINT"])
 JOIN = job_of(ROW_KEY, MapStateDescriptor(STATE, sql_rows.rows(sql_rows.SIDE), Int32))
 SIDE = job_of(ROW_KEY, ValueStateDescriptor(STATE, sql_rows.rows(sql_rows.SIDE)))
-RECORD = job_of(int, ValueStateDescriptor(STATE, Side))
+RECORD = job_of(ROW_KEY, ValueStateDescriptor(STATE, Side))
 AGGREGATE = job_of(ROW_KEY, ValueStateDescriptor(STATE, sql_rows.rows(sql_rows.TOTALS)))
-TOTALS = job_of(int, ValueStateDescriptor(STATE, Totals))
+TOTALS = job_of(ROW_KEY, ValueStateDescriptor(STATE, Totals))

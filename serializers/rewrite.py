@@ -478,8 +478,8 @@ class Slot:
     Attributes:
         form: What it holds.
         size: The bytes of a number.
-        low: The lowest number.
-        high: The highest number; of `WIDE` the most bytes.
+        low: The lowest number; of `WIDE` what the first 8 bytes of a number of the most bytes and one are below.
+        high: The highest number; of `WIDE` the most bytes of which all numbers fit.
         is_required: Whether a null is odd.
         inner: The slots of a row; the slot of an array's items.
     """

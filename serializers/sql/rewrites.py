@@ -72,8 +72,9 @@ def _slot(of: LogicalType) -> Slot | None:
         return Slot(SlotForm.FINE) if is_fine_timestamp(of) else Slot(SlotForm.NUMBER, 8, -_LONGEST - 1, _LONGEST)
     if of.root == "DECIMAL":
         most = 10 ** of.parameter("precision")
-        if is_wide_decimal(of):  # of as many bytes as hold no more digits
-            return Slot(SlotForm.WIDE, high=most.bit_length() // 8)
+        if is_wide_decimal(of):
+            size = most.bit_length() // 8  # so many bytes hold no more digits
+            return Slot(SlotForm.WIDE, low=most >> 8 * (size + 1 - _WORD), high=size)
         return Slot(SlotForm.NUMBER, 8, 1 - most, most - 1)
     form = _FORMS.get(of.root)
     inner = _slots(of.types) if form in {SlotForm.ROW, SlotForm.ARRAY} else ()

@@ -182,7 +182,11 @@ class StreamRewriter:
             )
             for info in self._infos
         ]
-        converted = [at for at, rewriter in enumerate(rewriters) if rewriter is not None]
+        converted = {
+            at: one.plan.user_key is not None and one.plan.transform is None
+            for at, one in enumerate(rewriters)
+            if one is not None
+        }
         check = StreamCheck.of(self.reader.header, self.max_parallelism, executor, converted=converted)
         return KeyGroupRewriter(rewriters, self._new_ids, prefix_size(self.max_parallelism), check)
 

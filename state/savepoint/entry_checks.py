@@ -34,7 +34,7 @@ from ..transcode.entry_check import BlockChecker, CheckedTypes, SeenKeys, make_e
 from ..transcode.frames import survey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from ...serializers.serializer import TypeSerializer
     from ..entry_keys import EntryKey
@@ -171,7 +171,7 @@ class StreamCheck:
         max_parallelism: int,
         executor: ExecutorName,
         *,
-        converted: Iterable[int] = (),
+        converted: Mapping[int, bool] | None = None,
         misfits: dict[str, Misfits] | None = None,
     ) -> StreamCheck:
         """Return a check for the types in a header.
@@ -180,15 +180,19 @@ class StreamCheck:
             header: The header of the stream.
             max_parallelism: The number of key groups.
             executor: The executor that checks blocks.
-            converted: Ids of the states whose values are not checked here, because their conversion reads them anyway.
+            converted: Ids of the states whose values are not checked here, because their conversion reads them anyway;
+                each with whether it reads their user keys as well.
             misfits: Where values that do not match their type are counted, by state; None: the first one is an error.
         """
         key = _restored(header.key_snapshot.restore_serializer)
-        without = frozenset(converted)
+        read = converted or {}
         states = [
-            _StateCheck.of(info, key, max_parallelism, executor, with_values=at not in without, misfits=misfits)
+            _StateCheck.of(
+                info, key, max_parallelism, executor,
+                with_values=at not in read, with_user_keys=not read.get(at), misfits=misfits,
+            )
             for at, info in enumerate(header.states)
-        ]
+        ]  # fmt: skip
         return cls(key is not None and has_checked_hash(key), {one.name for one in states if one.is_unread}, states)
 
     @property
@@ -249,6 +253,7 @@ class _StateCheck:
         executor: ExecutorName,
         *,
         with_values: bool,
+        with_user_keys: bool,
         misfits: dict[str, Misfits] | None,
     ) -> _StateCheck:
         kind, namespace, value = keyed_kind(info), None, None
@@ -261,7 +266,13 @@ class _StateCheck:
                 namespace = _restored(info_snapshot(info, NAMESPACE_SERIALIZER).restore_serializer)
         types = CheckedTypes(kind, key, namespace, value)
         prefix = prefix_size(max_parallelism)
-        check = make_entry_check(types, groups=max_parallelism, prefix_bytes=prefix, with_values=with_values)
+        check = make_entry_check(
+            types,
+            groups=max_parallelism,
+            prefix_bytes=prefix,
+            with_values=with_values,
+            with_user_keys=with_user_keys,
+        )
         entries = _EntryCheck.of(types, max_parallelism, with_values=with_values)
         entries = attrs.evolve(entries, state=info.name, misfits=misfits)
         is_fast = check.is_whole or not entries.readers

@@ -14,8 +14,9 @@ import attrs
 from ...compat.description import StateKind, ValueFraming
 from ...compat.key_hashes import ROW_DATA, is_checked
 from ...serializers.flink.namespaces import GlobalWindowSerializer, TimeWindowSerializer, VoidNamespaceSerializer
-from ...serializers.rewrite import Counted, Fixed, Literal, Sequence, Sized, rewrite_of
+from ...serializers.rewrite import Counted, Fixed, Literal, Rest, Sequence, Sized, rewrite_of
 from ..entry_keys import is_ambiguous
+from .binary_rows import fixed_size
 from .block_transcoder import entry_end, make_executor
 from .compiler import compile_check
 from .executor_choice import ExecutorName, load_machine_code
@@ -27,6 +28,7 @@ from .key_shapes import (
     CHAR,
     CRAMPED,
     DOUBLE,
+    FIXED_ROW,
     FLOAT,
     INT,
     LONG,
@@ -91,7 +93,9 @@ class CheckedTypes:
     value: TypeSerializer[Any] | None
 
 
-def make_entry_check(types: CheckedTypes, *, groups: int, prefix_bytes: int, with_values: bool = True) -> EntryCheck:
+def make_entry_check(
+    types: CheckedTypes, *, groups: int, prefix_bytes: int, with_values: bool = True, with_user_keys: bool = True
+) -> EntryCheck:
     """Return the check of a state's entries.
 
     Args:
@@ -99,6 +103,7 @@ def make_entry_check(types: CheckedTypes, *, groups: int, prefix_bytes: int, wit
         groups: The number of key groups.
         prefix_bytes: The number of key bytes that hold the key group.
         with_values: Whether values are checked too; not needed if they are read anyway.
+        with_user_keys: Whether user keys are checked too, as values.
     """
     kind = types.kind
     shape_parts, is_told = _shape_parts(types)
@@ -109,8 +114,8 @@ def make_entry_check(types: CheckedTypes, *, groups: int, prefix_bytes: int, wit
         value_size = 0
     elif value is not None and kind.row.framing is ValueFraming.WHOLE and plain_size(value):
         value_size, value = plain_size(value), None
-    is_more = has_user_key or not is_told or any(part == ROW for part, _ in shape_parts)
-    key = _key_rewrite(types, prefix_bytes) if is_more else None
+    is_more = (has_user_key and with_user_keys) or not is_told or any(part == ROW for part, _ in shape_parts)
+    key = _key_rewrite(types, prefix_bytes, with_user_keys=with_user_keys) if is_more else None
     of_key = types.key.snapshot_configuration() if types.key is not None else None
     is_hashed = of_key is not None and _key_parts(of_key, 1) is not None
     hash_is_told = of_key is None or is_hashed or not is_checked(of_key)
@@ -170,7 +175,9 @@ def _key_parts(snapshot: TypeSerializerConfigSnapshot[Any], factor: int) -> Part
     if not is_checked(snapshot):
         return None
     if snapshot.kind == ROW_DATA:
-        return [(ROW, factor)]
+        serializer = snapshot.restore_serializer()
+        size = fixed_size(rewrite_of(serializer, None, serializer))
+        return [(FIXED_ROW + size if size else ROW, factor)]
     if snapshot.kind != "tuple":
         return [(_KINDS[snapshot.describe()], factor)]
     children = snapshot.children()
@@ -189,7 +196,7 @@ def _namespace_parts(namespace: TypeSerializer[Any]) -> Parts | None:
     return None if parts is None else [(kind, 0) for kind, _ in parts]
 
 
-def _key_rewrite(types: CheckedTypes, prefix_bytes: int) -> ByteRewrite | None:
+def _key_rewrite(types: CheckedTypes, prefix_bytes: int, *, with_user_keys: bool) -> ByteRewrite | None:
     """Return the byte rewrite of the whole key of an entry; None if a part has no byte rewrite."""
     key, namespace, whole = types.key, types.namespace, types.value
     if key is None or namespace is None:
@@ -202,7 +209,9 @@ def _key_rewrite(types: CheckedTypes, prefix_bytes: int) -> ByteRewrite | None:
         *(Sized(part) if has_sizes and part is not None else part for part in both),
     ]
     user_key: Any = getattr(whole, "key", None)
-    if is_map:
+    if is_map and not with_user_keys:
+        parts.append(Rest())
+    elif is_map:
         parts.append(None if user_key is None else _rewrite(user_key))
     found = tuple(part for part in parts if part is not None)
     return Sequence(found) if len(found) == len(parts) else None

@@ -32,13 +32,15 @@ BYTE, SHORT, INT, LONG = 1, 2, 4, 8
 """Kinds of parts: signed integers, by their size."""
 BOOLEAN, CHAR, FLOAT, DOUBLE, TEXT, ZERO, SIZE, ROW, PASSED = 16, 17, 18, 19, 20, 21, 22, 23, 64
 """Other kinds of parts: `ZERO` is a byte 0, `SIZE` the size of the part before it, `ROW` a binary row behind its size,
-which is only hashed, and `PASSED` + n any n bytes."""
+which is only hashed, `PASSED` + n any n bytes, and `FIXED_ROW` + n a binary row of n bytes, all of whose slots hold any
+bytes."""
+FIXED_ROW = 1 << 16
 AHEAD, TWICE, UNLIKE, CRAMPED = 0, 1, 2, 3
 """The results for a run: all keys belong to their key group and are distinct; a key occurs twice; a key is not handled
 here; the table of keys is too small."""
 _LENGTH_BYTES, _LAST_FLAG, _LONGEST_PLAIN = 4, 0x80, 0x80
 _TRUE_HASH, _FALSE_HASH = 1231, 1237
-_FACTOR, _MASK, _ROW_SEED = 31, 0xFFFFFFFF, 42
+_FACTOR, _MASK, _ROW_SEED, _LAST_KIND = 31, 0xFFFFFFFF, 42, 3
 _LEAST = -(1 << 63)
 _FLOAT_INFINITY, _DOUBLE_INFINITY = 0x7F800000, 0x7FF0000000000000
 _FLOAT_BITS, _DOUBLE_BITS = 0x7FFFFFFF, 0x7FFFFFFFFFFFFFFF
@@ -186,9 +188,11 @@ def _is_placed(  # noqa: C901, PLR0912 - one function, for numba; a case for eac
                 return False
             if factor:
                 code += factor * _text_hash(data, begin, at)
-        elif kind == ROW:
+        elif kind == ROW or kind > FIXED_ROW:
             size = load(data, at, 4) if stop - at >= 4 else -1
             if size < 0 or size > stop - at - 4 or size & 3:
+                return False
+            if kind != ROW and (size != kind - FIXED_ROW or data[at + 4] > _LAST_KIND):
                 return False
             if factor:
                 code += factor * _row_hash(data, at + 4, size)

@@ -402,7 +402,7 @@ def _is_ascii(data: Any, at: Any, size: Any) -> Any:  # noqa: ARG001 - as above
 _INLINED = frozenset((
     "text_end", "maybe_text_end", "varint_end", "var_text_end", "maybe_var_text_end", "key_sum", "_move_each",
     "_is_before", "_is_placed", "_is_in", "_number_hash", "_size_of", "murmur", "mixed_in", "finished", "_rotate",
-    "_is_clear",
+    "_is_clear", "_is_full",
 ))  # fmt: skip
 """The paths of most entries, which are inlined everywhere; those of the others are called."""
 

@@ -211,6 +211,10 @@ class Parsing(Listing):
                 self.op_to_end(parse)
                 end = self.here()
                 return Made((emit, *where, end.register, end.behind))
+            case BinaryRow(emitted=None) if size := binary_rows.fixed_size(rewrite):
+                head = size.to_bytes(4, "big") + b"\0"
+                self.go_over(b"\xff" * 4 + bytes([binary_rows.NO_KIND]) + bytes(size - 1), head + bytes(size - 1))
+                return None
             case BinaryRow(slots, emitted):
                 frames = self._registers
                 self._registers += binary_rows.frame_registers(slots)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from decimal import Decimal
 
+import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -160,6 +161,33 @@ def test_rows_of_any_number_of_columns_are_rewritten(name, size):
     assert DONE == rewrite._rewritten(block(*values), 0, b"").status
 
 
+def counted(old, new):
+    return [MapSerializer(one, IntSerializer()) for one in (old, attrs.evolve(new, counted=True))]
+
+
+@pytest.mark.parametrize("name", EXECUTORS)
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much], deadline=None)
+@given(data=st.data())
+def test_counted_rows_that_become_equal_are_added_up_as_by_objects(name, data):
+    old, new = data.draw(
+        changes(("BOOLEAN", "TINYINT", "TIMESTAMP(6)", "STRING")).filter(lambda pair: is_changed(*pair))
+    )
+    keys = data.draw(st.lists(stored_rows(old), min_size=1, max_size=6, unique=True))
+    found = [data.draw(damaged(one)) if data.draw(st.integers(0, 9)) == 9 else one for one in keys]
+    entries = ((KEY + one, b"\0" + struct.pack(">i", count)) for count, one in enumerate(found, 1))
+    given_ = b"".join(len(part).to_bytes(4, "big") + part for entry in entries for part in entry)
+    rewrite = by(name, transcoder(*counted(old, new), StateKind.MAP))
+
+    assert outcome(objects_of(rewrite), given_) == outcome(rewrite, given_)
+
+
+def test_rows_whose_columns_all_stay_are_known_to_stay_apart():
+    assert transcoder(*counted(ROW, WIDE), StateKind.MAP).keeps_apart
+    fewer = rows(("BIGINT",), (RowColumn("a", 0),), STORED)
+    assert not transcoder(*counted(ROW, fewer), StateKind.MAP).keeps_apart
+
+
+KEY = b"\x07" + bytes(8) + b"\0"
 OLD = ("BIGINT", "INT", "STRING")
 COLUMNS = (RowColumn("a", 0), RowColumn("b", 1), RowColumn("c", 2), RowColumn("n", begins=None, why="new"))
 STORED = ("a", "b", "c")
