@@ -211,14 +211,8 @@ class Parsing(Listing):
                 self.op_to_end(parse)
                 end = self.here()
                 return Made((emit, *where, end.register, end.behind))
-            case BinaryRow(emitted=None) if size := binary_rows.fixed_size(rewrite):
-                head = size.to_bytes(4, "big") + b"\0"
-                self.go_over(b"\xff" * 4 + bytes([binary_rows.NO_KIND]) + bytes(size - 1), head + bytes(size - 1))
-                return None
-            case BinaryRow(slots, emitted):
-                frames = self._registers
-                self._registers += binary_rows.frame_registers(slots)
-                self.op_to_end(ops.ROW, binary_rows.slot_numbers(rewrite), frames)
+            case BinaryRow(emitted=emitted):
+                self._pass_row(rewrite)
                 if emitted is None:
                     return None
                 table, growth = binary_rows.new_slot_numbers(rewrite, emitted), binary_rows.growth(rewrite, emitted)
@@ -268,6 +262,16 @@ class Parsing(Listing):
                 self.op_to_end(ops.DIGITS, size, min(10**digits, 1 << 63) - 1)
             case _:
                 self.op_to_end(_OP_OF[type(rewrite)])
+
+    def _pass_row(self, row: BinaryRow) -> None:
+        size = binary_rows.fixed_size(row)
+        if size and row.emitted is None:
+            head, mask = size.to_bytes(4, "big"), b"\xff" * 4 + bytes([binary_rows.NO_KIND])
+            self.go_over(mask + bytes(size - 1), head + bytes(size))
+            return
+        frames = self._registers
+        self._registers += binary_rows.frame_registers(row.slots)
+        self.op_to_end(ops.ROW, binary_rows.slot_numbers(row), frames)
 
     def _parse_nullable(self, rewrite: Nullable) -> list[Item]:
         if rewrite.null is None:
