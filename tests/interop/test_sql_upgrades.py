@@ -35,6 +35,7 @@ BY_CHANCE = {
 """States that say when a row was processed, or which of two tables was read first; of a change, or of an operator."""
 NOT_TAKEN = ("K1", "K3b")
 """What leaves state behind, which Flink is told to ignore, as `migrate` says."""
+OF_1_20 = ("GA2", "TV5", "X11", "KW3")
 DRAWN = (*drawn(40), *drawn(14, OF_TIME, "E"))
 ALL = (*UPGRADES, *DRAWN)
 
@@ -93,10 +94,13 @@ def asked(request):
 @pytest.fixture(scope="module")
 def compiled(jobs, asked):
     """The plans of the queries, compiled by real Flink: of drawn ones only if they are run."""
-    queries = ALL if set(DRAWN) & set(asked) else UPGRADES
+    compile_plans(jobs, ALL if set(DRAWN) & set(asked) else UPGRADES)
+    return jobs
+
+
+def compile_plans(jobs, queries):
     steps = ((script(jobs, one, side), place_of(jobs, one, side)) for one in queries for side in ("old", "new"))
     jobs.run(*(("compile", *step) for step in steps))
-    return jobs
 
 
 def test_the_plans_that_tests_read_are_those_that_flink_compiles(compiled, root):
@@ -128,20 +132,33 @@ def asked_keys(upgrade):
 
 @pytest.fixture(scope="module")
 def ran(compiled, asked):
-    """Old queries that read half of the input; new ones from what we made of it, and new ones that read everything.
+    run_upgrades(compiled, asked)
+    return compiled
+
+
+@pytest.fixture(scope="module")
+def ran_by_1_20(flink, tmp_path_factory):
+    """The same of a few changes, compiled and run by Flink 1.20."""
+    jobs = SqlJobs(flink("1.20"), tmp_path_factory.mktemp("upgrades"))
+    upgrades = [one for one in UPGRADES if one.row in OF_1_20]
+    compile_plans(jobs, upgrades)
+    run_upgrades(jobs, upgrades)
+    return jobs
+
+
+def run_upgrades(jobs, upgrades):
+    """Run old queries that read half of the input; new ones from what we made of it, and new ones that read everything.
 
     These read it in two halves, too: else it would be chance which half comes first.
     """
-    chosen = [one for one in asked if checked(compiled, one).decision != "refuse"]
-    write_inputs(compiled, 0)
+    chosen = [one for one in upgrades if checked(jobs, one).decision != "refuse"]
+    write_inputs(jobs, 0)
     sides = (("old", "before"), ("new", "half"))
-    compiled.run(
-        *(("run", place_of(compiled, one, s), "-", compiled.of(one.row) / to) for one in chosen for s, to in sides)
-    )
+    jobs.run(*(("run", place_of(jobs, one, s), "-", jobs.of(one.row) / to) for one in chosen for s, to in sides))
     steps = []
     for one in chosen:
-        folder, plan = compiled.of(one.row), place_of(compiled, one, "new")
-        _, described = descriptions(compiled, one)
+        folder, plan = jobs.of(one.row), place_of(jobs, one, "new")
+        _, described = descriptions(jobs, one)
         options = MigrationOptions(repartition=asked_keys(one))
         with pytest.raises(ValuesCollide) if one.collides else nullcontext():
             migrate_in_process(Savepoint.open(folder / "before"), folder / "ours", described, options)
@@ -150,9 +167,8 @@ def ran(compiled, asked):
             continue
         way = "ignoring" if one.row in NOT_TAKEN else "run"
         steps += [(way, plan, folder / "ours", folder / "after"), ("run", plan, folder / "half", folder / "whole")]
-    write_inputs(compiled, 1)
-    compiled.run(*steps)
-    return compiled
+    write_inputs(jobs, 1)
+    jobs.run(*steps)
 
 
 def rows_of(serializer):
@@ -235,6 +251,17 @@ def first_field(row):
     ],
 )
 def test_flink_goes_on_as_if_the_new_query_had_read_everything(ran, upgrade):
+    require_equal(ran, upgrade)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", OF_1_20)
+def test_flink_1_20_does_so_too(ran_by_1_20, row):
+    require_equal(ran_by_1_20, next(one for one in UPGRADES if one.row == row))
+
+
+def require_equal(ran, upgrade):
+    """Compare what is stored with that of a run of the new query over everything."""
     report = checked(ran, upgrade)
     if upgrade.collides:
         return
