@@ -45,8 +45,8 @@ class Way:
 
     @property
     def refusals(self) -> tuple[Finding, ...]:
-        """The findings that refuse."""
-        return tuple(finding for finding in self.findings if finding.verdict is Verdict.INCOMPATIBLE)
+        """The findings that refuse, or that have to be allowed."""
+        return tuple(one for one in self.findings if one.verdict is Verdict.INCOMPATIBLE or one.forbidden)
 
 
 @attrs.frozen

@@ -152,6 +152,8 @@ class Candidates:
 
 def _refused(state: StateReport, operator: OperatorReport, old: str, reason: str, way: WayOut) -> StateReport:
     name = f"{operator.uid}/{state.name}" if operator.uid else state.name
-    ways = (way, WayOut.telling("if it is meant to start empty:", Option.ALLOW_EMPTY, name))
+    may_be_empty = operator.whole is None or not operator.whole.result.is_incompatible()
+    empty = WayOut.telling("if it is meant to start empty:", Option.ALLOW_EMPTY, name)
+    ways = (way, empty) if may_be_empty else (way,)
     finding = Finding("$<state>", "STATE-7", Verdict.INCOMPATIBLE, old, state.new, reason, ways)
     return state.refused(finding)

@@ -295,9 +295,10 @@ def _refusal(report: CheckReport) -> IncompatibleState:
         lines.append(f"  operator {operator.title}{'' if is_whole else what}: {finding_line(finding)}")
         lines += [("    ways out: ", finding.ways_out)] if finding.ways_out else []
         lines += [f"    {others}"] if others else []
+    what = "types" if report.new.upgrade is None else "query"
     return IncompatibleState(
         f"{report.new.origin} cannot take over {report.old.origin}",
         details=lines,
-        advice="change the types in one of the ways above, and check again",
+        advice=f"change the {what} in one of the ways above, and check again",
         written="Nothing was changed.",
     )

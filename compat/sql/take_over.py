@@ -78,7 +78,7 @@ class _TakeOver:
         for match in matches:
             moved = _ids(match, by_id)
             renamed |= moved
-            findings = (*self._findings(match), *self._unlike(match, by_id))
+            findings = tuple(self._unlike(match, by_id)) or tuple(self._findings(match))
             described = self._described(match, by_id, moved)
             news += [attrs.evolve(one, findings=findings) for one in described[:1]] + described[1:]
             if match.was is not None:

@@ -251,7 +251,9 @@ def expression_text(node: Any, columns: Sequence[Column]) -> str:
         computed: str = columns[node["inputIndex"]].computed
         return computed
     if kind == "LITERAL":
-        value = node.get("value", node.get("sarg"))
+        if "sarg" in node:
+            return short(_ranges_text(node["sarg"]))
+        value = node.get("value")
         shown = "NULL" if value is None else f"'{value}'" if isinstance(value, str) else _as_json(value)
         return f"{shown}:{_type_text(node['type'])}"
     if kind == "FIELD_ACCESS":
@@ -267,6 +269,22 @@ def expression_text(node: Any, columns: Sequence[Column]) -> str:
     if name in _INFIX and len(operands) > 1:
         return short(f"({f' {name} '.join(operands)})")
     return short(f"{name}({', '.join(operands)})")
+
+
+_OF_NULL = {"TRUE": ("NULL",), "FALSE": ("not NULL",)}
+"""What a search says of null, where that is not unknown."""
+
+
+def _ranges_text(sarg: Any) -> str:
+    """Return the values for which a search is true, such as `{NULL, (-∞, 'a'), [5, 9]}`."""
+    shown = list(_OF_NULL.get(sarg.get("nullAs"), ()))
+    for one in sarg["ranges"]:
+        ends = [one.get(end) for end in ("lower", "upper")]
+        lower, upper = ("" if end is None else _as_json(end["value"]).replace('"', "'") for end in ends)
+        opens, closes = (end is not None and end["boundType"] == "CLOSED" for end in ends)
+        both = f"{lower or '-∞'}, {upper or '∞'}"
+        shown.append(lower if opens and closes and lower == upper else f"{'(['[opens]}{both}{')]'[closes]}")
+    return f"{{{', '.join(shown)}}}"
 
 
 def function_name(node: Any) -> str:
