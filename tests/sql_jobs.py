@@ -128,9 +128,10 @@ class SqlJobs:
         if not (classes / "fx" / f"{program}.class").exists():
             source = PROGRAMS / f"{program}.java"
             self._run([self.flink.jdk / "javac", "-nowarn", "-d", classes, "-cp", jars, source])
-            services = classes / "META-INF" / "services"  # by which Flink finds the connector 'looked-up'
-            services.mkdir(parents=True, exist_ok=True)
-            (services / "org.apache.flink.table.factories.Factory").write_text("fx.Sql$LookedUp\n", encoding="utf-8")
+            if program == "Sql":
+                services = classes / "META-INF" / "services"  # by which Flink finds the connector 'looked-up'
+                services.mkdir(parents=True, exist_ok=True)
+                (services / "org.apache.flink.table.factories.Factory").write_text("fx.Sql$LookedUp\n", "utf-8")
         opened = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in OPENED]
         run = [self.flink.jdk / "java", *opened, "-Xmx1500m", "-cp", f"{jars}{os.pathsep}{classes}", f"fx.{program}"]
         return [*run, *map(str, words)]
