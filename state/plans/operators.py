@@ -15,7 +15,7 @@ import attrs
 from ...compat.description import StateKind
 from ...compat.sql.description import describe_query
 from ...compat.sql.query import Column, Namespace, Removal, SqlOperator, SqlQuery, SqlState, ValueForm
-from ...serializers.errors import CorruptFile
+from ...serializers.errors import CorruptFile, SavepointNotFound
 from ...serializers.sql.logical_types import LogicalType
 from ..storage.files import read_file
 from .aggregates import accumulators_of
@@ -469,4 +469,9 @@ def read_query(place: str) -> SqlQuery:
         UnsupportedFormat: A column has a type that holds objects of Java.
         StorageFailed: The file cannot be read.
     """
-    return describe_plan(read_plan(read_file(place, most_bytes=MOST_BYTES), place))
+    try:
+        data = read_file(place, most_bytes=MOST_BYTES)
+    except SavepointNotFound as error:
+        error.advice = "name a file that COMPILE PLAN has written; a relative name is looked for in the current folder"
+        raise
+    return describe_plan(read_plan(data, place))

@@ -19,6 +19,7 @@ from stateshift.compat.repartition import Repartition
 from stateshift.serializers.errors import ValuesCollide
 from stateshift.serializers.sql.serializers import RowDataSerializer
 from stateshift.state import describe_plans
+from stateshift.state.savepoint.verify import verify
 from stateshift.state.testing import migrate_in_process
 
 PLANS = "tests/fixtures/flink-sql-upgrades.jsonl.gz"
@@ -165,6 +166,7 @@ def run_upgrades(jobs, upgrades):
         if one.collides:
             assert not (folder / "ours").exists()
             continue
+        assert verify(folder / "ours").ok, one.row
         way = "ignoring" if one.row in NOT_TAKEN else "run"
         steps += [(way, plan, folder / "ours", folder / "after"), ("run", plan, folder / "half", folder / "whole")]
     write_inputs(jobs, 1)
