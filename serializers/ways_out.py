@@ -176,7 +176,7 @@ def _arguments(told: Iterable[Told]) -> str:
     for one in told:
         form = _FORMS[one.option]
         if not one.values and form.takes_value:
-            others[one.option.value.removeprefix("--")] = []  # it is only mentioned
+            others[one.option.value.removeprefix("--").replace("-", "_")] = []  # it is only mentioned
             continue
         if form.of is _Of.FIELDS:
             operator, *values = one.values

@@ -232,7 +232,7 @@ def test_a_module_imported_only_inside_a_converter_is_named_with_its_way_out(spa
     with pytest.raises(ValueNotConvertible, match="No module named 'late_helper'") as caught:
         migrate(counts(3), tmp_path / "new", job.job, session=spark)
 
-    assert "--py-files" in caught.value.advice
+    assert "pass its file with py_files" in caught.value.advice
 
 
 def test_a_file_handed_to_the_workers_is_importable_inside_a_converter(

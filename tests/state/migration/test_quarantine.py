@@ -314,7 +314,7 @@ def test_with_more_bad_values_than_allowed_the_run_fails(tmp_path):
     old, new = bytes_and_text(lambda hint: ValueStateDescriptor("s", hint))
     written(tmp_path / "old", old, dict.fromkeys(range(5), BAD))
 
-    with pytest.raises(MigrationFailed, match=r"3 values do not fit .* 2 may go(.|\n)*max-bad-values"):
+    with pytest.raises(MigrationFailed, match=r"3 values do not fit .* 2 may go(.|\n)*max_bad_values"):
         migrate(tmp_path / "old", tmp_path / "few", new, attrs.evolve(QUARANTINE, max_bad_values=2))
     assert [] == Folder.at(tmp_path / "few").names() or not list((tmp_path / "few").glob("*quarantine*"))
     assert 5 == len(migrate(tmp_path / "old", tmp_path / "new", new, attrs.evolve(QUARANTINE, max_bad_values=5))[1])
