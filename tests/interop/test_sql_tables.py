@@ -10,15 +10,12 @@ import json
 import shutil
 from collections import Counter
 
-import attrs
 import pytest
 from sql_jobs import SqlJobs, contents
 from sql_samples import SAMPLES, inputs
+from written_anew import anew, as_read, bare, options_for
 
-from stateshift import MigrationOptions, RowData, Savepoint, TtlValue
-from stateshift.compat.description import Converter, JobDescription, StateTransform
-from stateshift.compat.repartition import Repartition
-from stateshift.state.migration.edits import parse_edits
+from stateshift import Savepoint
 from stateshift.state.testing import migrate_in_process
 
 QUICK = {"join-full-unique-key", "rank-retract", "window-aggregate-session"}
@@ -30,35 +27,6 @@ SINK = (
     "'connector'='filesystem','path'='{}','format'='debezium-json','sink.rolling-policy.rollover-interval'='1 d',"
     "'sink.rolling-policy.check-interval'='1 d'"
 )
-
-
-def bare(value):
-    """Make a value of what it holds, without the bytes that it was read from."""
-    if isinstance(value, RowData):
-        return RowData._read([bare(one) for one in value], value._kind)
-    if isinstance(value, TtlValue):
-        return attrs.evolve(value, value=bare(value.value))
-    if isinstance(value, dict):
-        return {bare(key): bare(one) for key, one in value.items()}
-    return type(value)(map(bare, value)) if isinstance(value, list | tuple) else value
-
-
-def as_read(value):
-    return value
-
-
-def anew(stored, made):
-    """Describe the same state, all keys and values of which are made anew."""
-
-    def state(one):
-        transform = StateTransform(one.kind, made.__name__, made)
-        return attrs.evolve(one, transform=transform) if one.kind.is_keyed and one.kind.has_values else one
-
-    def operator(one):
-        key = one.key and attrs.evolve(one.key, converter=Converter.of(made))
-        return attrs.evolve(one, key=key, states=tuple(map(state, one.states)))
-
-    return JobDescription("written anew", tuple(map(operator, stored.operators)))
 
 
 @pytest.fixture(scope="module")
@@ -82,10 +50,8 @@ def ran(request, flink, tmp_path_factory):
     for name in names:
         place, half = jobs.of(name), Savepoint.open(jobs.of(name) / "half")
         stored = half.describe()
-        edits = parse_edits(convert=[f"{one.uid or one.operator_id}/<key>" for one in stored.operators if one.key])
-        options = MigrationOptions(repartition=Repartition(), edits=edits)
         described = anew(stored, as_read if name in OF_GENERATED_CODE else bare)
-        migrate_in_process(half, place / "ours", described, options)
+        migrate_in_process(half, place / "ours", described, options_for(stored))
         plan = (place / "plan.json").read_text(encoding="utf-8")
         plan = plan.replace(str(jobs.place / "input"), str(jobs.place / "input" / "all"))
         plan = plan.replace(str(place / "table"), str(place / "whole-table"))
