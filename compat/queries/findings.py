@@ -37,11 +37,12 @@ def problems_of(pair: OperatorPair, changes: FieldChanges) -> Iterator[Finding]:
         pair: What becomes of an operator's state by what is said.
         changes: What is said.
     """
-    told = set[str]()
+    told = set[tuple[Path, str]]()
     for one in findings_of(pair, changes, is_by_name=False, starts=False):
         is_done = any(way.does is Does.MIGRATE and not way.told for way in one.ways_out)
-        if (one.verdict is _REFUSED or (one.verdict is _MIGRATE and not is_done)) and one.path not in told:
-            told.add(one.path)
+        place = one.path, one.rule
+        if (one.verdict is _REFUSED or (one.verdict is _MIGRATE and not is_done)) and place not in told:
+            told.add(place)
             yield attrs.evolve(one, verdict=_REFUSED)
     yield from misfits(pair, changes)
 

@@ -59,7 +59,7 @@ def test_files_of_the_base_in_other_folders_are_read_if_allowed(spark, savepoint
     state = {"operator": "more", "state": "s", "kind": "value", "base": base}
     rows = spark.range(3).selectExpr("id as key", "id as value")
 
-    with pytest.raises(Exception, match=f"--allow-root {tmp_path}/before"):
+    with pytest.raises(Exception, match=rf"allow_roots=\[\"{tmp_path}/before\"\]"):
         save(rows, tmp_path / "refused", **state)
     save(rows, tmp_path / "new", allow_roots=str(tmp_path / "before"), **state)
 
