@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import attrs
@@ -12,6 +14,8 @@ import attrs
 from stateshift import Savepoint
 from stateshift.state.savepoint.json_encoding import tagged_operator
 
+PROCESSES, MANY = 3, 12
+"""What a job does is mostly to wait: for its cluster, its sources, its savepoint."""
 PROGRAMS = Path(__file__).parent / "interop" / "flink-sql"
 OPENED = ("lang", "util", "time", "math", "lang.invoke", "util.concurrent", "text", "net", "io", "nio")
 WORDS = ("ant", "bee", "crocodile", "", "dromedary camel", "eel", "Größe", "日本語テキスト", "😀", "fox")
@@ -107,10 +111,14 @@ class SqlJobs:
         return folder
 
     def run(self, *steps):
-        """Run steps of `Sql.java`, one after the other, in one process of Java."""
+        """Run steps of `Sql.java`; many of them in several processes of Java, an even number of steps in each."""
         for _, _, *out in steps:
             Path(out[-1]).mkdir(exist_ok=True) if len(out) > 1 else None
-        self._run(self.command("Sql", *(word for step in steps for word in step)))
+        most = 2 * math.ceil(len(steps) / 2 / (PROCESSES if len(steps) > MANY else 1))
+        parts = [part for at in range(0, len(steps), most or 1) if (part := steps[at : at + most])]
+        commands = [self.command("Sql", *(word for step in part for word in step)) for part in parts]
+        with ThreadPoolExecutor(PROCESSES) as pool:
+            list(pool.map(self._run, commands))
 
     def started(self, *steps):
         """Start steps of `Sql.java`; give the process, whose output is text."""
@@ -137,6 +145,6 @@ class SqlJobs:
         return [*run, *map(str, words)]
 
     def _run(self, command):
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=1200, check=False, cwd=self.place)
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=3600, check=False, cwd=self.place)
         assert ran.returncode == 0, ran.stdout[-4000:] + ran.stderr[-9000:]
         return ran.stdout
