@@ -9,6 +9,7 @@ import org.apache.flink.table.api.Expressions;
 import org.apache.flink.table.api.Schema;
 import org.apache.flink.table.api.TableDescriptor;
 import org.apache.flink.table.api.TableEnvironment;
+import org.apache.flink.table.api.TableException;
 import org.apache.flink.table.catalog.Column;
 import org.apache.flink.table.connector.source.DynamicTableSource;
 import org.apache.flink.table.connector.source.LookupTableSource;
@@ -22,6 +23,7 @@ import org.apache.flink.table.functions.LookupFunction;
 import org.apache.flink.table.functions.ScalarFunction;
 import org.apache.flink.table.types.utils.DataTypeUtils;
 
+import java.net.BindException;
 import java.net.ServerSocket;
 import java.net.URI;
 import java.net.http.HttpClient;
@@ -50,7 +52,17 @@ public final class Sql {
     private static final HttpClient HTTP = HttpClient.newHttpClient();
     private static final Pattern RECORDS = Pattern.compile("\"(?:read|write)-records\":(\\d+)");
 
-    public static void main(String[] a) throws Exception {
+    public static void main(String[] a) {
+        try {
+            steps(a);
+        } catch (Throwable e) { // threads of Flink would keep the process alive
+            e.printStackTrace();
+            System.exit(1);
+        }
+        System.exit(0);
+    }
+
+    private static void steps(String[] a) throws Exception {
         for (int i = 0; i < a.length; ) {
             if (a[i].equals("compile")) {
                 compile(Paths.get(a[i + 1]), Paths.get(a[i + 2]));
@@ -65,7 +77,6 @@ public final class Sql {
             }
             System.out.println("done " + i);
         }
-        System.exit(0);
     }
 
     /** A function of a user, of which plans have the name alone. */
@@ -178,13 +189,20 @@ public final class Sql {
     }
 
     private static void run(Path plan, String savepoint, Path out, SavepointFormatType form, boolean ignoring) throws Exception {
-        int port;
-        try (ServerSocket free = new ServerSocket(0)) { port = free.getLocalPort(); }
         Configuration c = new Configuration();
-        c.setString("rest.port", String.valueOf(port));
         if (!savepoint.equals("-")) c.setString("execution.state-recovery.path", savepoint);
         if (ignoring) c.setString("execution.state-recovery.ignore-unclaimed-state", "true");
-        JobClient j = tables(c).executeSql("EXECUTE PLAN '" + plan.toUri() + "'").getJobClient().get();
+        int port = 0;
+        JobClient j = null;
+        for (int left = 9; j == null; left--) { // another process may take the port in the meantime
+            try (ServerSocket free = new ServerSocket(0)) { port = free.getLocalPort(); }
+            c.setString("rest.port", String.valueOf(port));
+            try {
+                j = tables(c).executeSql("EXECUTE PLAN '" + plan.toUri() + "'").getJobClient().get();
+            } catch (TableException e) {
+                if (left == 0 || !isOf(e, BindException.class)) throw e;
+            }
+        }
         long last = -1, since = System.nanoTime();
         while (last <= 0 || System.nanoTime() - since < 1_500_000_000L) {
             Thread.sleep(100);
@@ -202,6 +220,10 @@ public final class Sql {
         }
         Files.delete(from);
         j.cancel().get();
+    }
+
+    private static boolean isOf(Throwable e, Class<?> kind) {
+        return e != null && (kind.isInstance(e) || isOf(e.getCause(), kind));
     }
 
     private static long records(int port, JobClient j) throws Exception {
