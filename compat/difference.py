@@ -119,8 +119,8 @@ class OperatorDifference:
 
     @property
     def moved(self) -> str:
-        """The uid on the second side, where it is another one; ""."""
-        return self.b.uid if self.a and self.b and self.a.uid != self.b.uid else ""
+        """The uid on the second side, where the operator has another id there; ""."""
+        return self.b.uid if self.a and self.b and self.a.operator_id != self.b.operator_id else ""
 
     @property
     def _known(self) -> OperatorDescription:

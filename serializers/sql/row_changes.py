@@ -151,7 +151,7 @@ def _whole_digits(of: LogicalType) -> int:
 
 @attrs.frozen
 class Scaled:
-    """Gives a number so many digits behind the point; they are not fewer than before."""
+    """Write a number with another scale, which is not smaller than before."""
 
     scale: int
 

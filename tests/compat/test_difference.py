@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from stateshift import (
     AvroSerializer,
+    Decision,
     Field,
     Int32,
     Job,
@@ -339,3 +340,12 @@ def test_changes_backwards_are_those_forwards_with_their_sides_exchanged(a, b):
         snapshot_to_bytes(serializer_for(a).snapshot_configuration())
         == snapshot_to_bytes(serializer_for(b).snapshot_configuration())
     )
+
+
+def test_an_operator_whose_uid_is_not_stored_has_not_moved():
+    job = Job([Operator("op", key=int, states=[ValueStateDescriptor("s", int)])]).describe("job")
+    stored = attrs.evolve(job, operators=tuple(attrs.evolve(one, uid="") for one in job.operators))
+    found = compare(stored, job)
+
+    assert [""] == [one.moved for one in found.operators]
+    assert (True, Decision.START) == (found.is_equal, found.forwards)

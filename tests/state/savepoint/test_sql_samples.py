@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import attrs
 import pytest
 from sql_samples import kept
+from written_anew import bare
 
-from stateshift import RowData, Savepoint, TtlValue
+from stateshift import Savepoint
 from stateshift.compat.description import StateKind
 from stateshift.serializers.views import DataInputView, DataOutputView
 from stateshift.state.formats.flink.keyed_stream import KeyedStreamReader
@@ -22,17 +22,6 @@ SAMPLES, NATIVE = (sorted(FIXTURES.glob(f"*/{form}")) for form in ("savepoint", 
 EACH = pytest.mark.parametrize("sample", SAMPLES, ids=[one.parent.name for one in SAMPLES])
 OF_GENERATED_CODE = {"aggregate-wide-keys"}
 """Their keys have nulls as generated code writes them, which is not how a row serializer does."""
-
-
-def bare(value):
-    """Make a value of what it holds, without the bytes that it was read from."""
-    if isinstance(value, RowData):
-        return RowData._read([bare(one) for one in value], value._kind)
-    if isinstance(value, TtlValue):
-        return attrs.evolve(value, value=bare(value.value))
-    if isinstance(value, dict):
-        return {bare(key): bare(one) for key, one in value.items()}
-    return type(value)(map(bare, value)) if isinstance(value, list | tuple) else value
 
 
 def anew(serializer, source, target, made):
