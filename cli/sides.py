@@ -21,7 +21,7 @@ _JOB = re.compile(r"([^\W\d][\w.]*|.+\.py):[^\W\d]\w*")
 RECORDED = ".json"
 _KINDS = (
     "a savepoint's folder or URI, a job as MODULE:ATTRIBUTE, or a file that `stateshift snapshot` wrote, with -o or -m;"
-    " or spark:PLACE, a Spark query's checkpoint"
+    " a compiled plan of Flink SQL; or spark:PLACE, a Spark query's checkpoint"
 )
 
 
