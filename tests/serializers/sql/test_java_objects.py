@@ -24,7 +24,7 @@ def written_by_flink(root):
 
 
 def objects_in(folder):
-    for file in sorted(folder.glob("flink-sql-2.3/*/*/*")):
+    for file in sorted(folder.glob("flink-sql-2.3/*/savepoint/*")):
         data, at = file.read_bytes(), 0
         while (at := data.find(HEAD, at)) >= 0:
             source = DataInputView(data, at)
