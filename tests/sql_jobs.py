@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import os
 import random
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import attrs
@@ -14,8 +12,6 @@ import attrs
 from stateshift import Savepoint
 from stateshift.state.savepoint.json_encoding import tagged_operator
 
-PROCESSES, MANY = 3, 12
-"""What a job does is mostly to wait: for its cluster, its sources, its savepoint."""
 PROGRAMS = Path(__file__).parent / "interop" / "flink-sql"
 OPENED = ("lang", "util", "time", "math", "lang.invoke", "util.concurrent", "text", "net", "io", "nio")
 WORDS = ("ant", "bee", "crocodile", "", "dromedary camel", "eel", "Größe", "日本語テキスト", "😀", "fox")
@@ -111,14 +107,11 @@ class SqlJobs:
         return folder
 
     def run(self, *steps):
-        """Run steps of `Sql.java`; many of them in several processes of Java, an even number of steps in each."""
+        """Run steps of `Sql.java`: jobs beside each other, on one mini cluster."""
         for _, _, *out in steps:
             Path(out[-1]).mkdir(exist_ok=True) if len(out) > 1 else None
-        most = 2 * math.ceil(len(steps) / 2 / (PROCESSES if len(steps) > MANY else 1))
-        parts = [part for at in range(0, len(steps), most or 1) if (part := steps[at : at + most])]
-        commands = [self.command("Sql", *(word for step in part for word in step)) for part in parts]
-        with ThreadPoolExecutor(PROCESSES) as pool:
-            list(pool.map(self._run, commands))
+        if steps:
+            self.tell("Sql", *(word for step in steps for word in step))
 
     def started(self, *steps):
         """Start steps of `Sql.java`; give the process, whose output is text."""
@@ -141,7 +134,7 @@ class SqlJobs:
                 services.mkdir(parents=True, exist_ok=True)
                 (services / "org.apache.flink.table.factories.Factory").write_text("fx.Sql$LookedUp\n", "utf-8")
         opened = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in OPENED]
-        run = [self.flink.jdk / "java", *opened, "-Xmx1500m", "-cp", f"{jars}{os.pathsep}{classes}", f"fx.{program}"]
+        run = [self.flink.jdk / "java", *opened, "-Xmx2500m", "-cp", f"{jars}{os.pathsep}{classes}", f"fx.{program}"]
         return [*run, *map(str, words)]
 
     def _run(self, command):

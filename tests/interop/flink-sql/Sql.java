@@ -4,12 +4,13 @@ import org.apache.flink.api.common.JobStatus;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.core.execution.JobClient;
 import org.apache.flink.core.execution.SavepointFormatType;
+import org.apache.flink.runtime.minicluster.MiniCluster;
+import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
 import org.apache.flink.table.api.EnvironmentSettings;
 import org.apache.flink.table.api.Expressions;
 import org.apache.flink.table.api.Schema;
 import org.apache.flink.table.api.TableDescriptor;
 import org.apache.flink.table.api.TableEnvironment;
-import org.apache.flink.table.api.TableException;
 import org.apache.flink.table.catalog.Column;
 import org.apache.flink.table.connector.source.DynamicTableSource;
 import org.apache.flink.table.connector.source.LookupTableSource;
@@ -23,21 +24,22 @@ import org.apache.flink.table.functions.LookupFunction;
 import org.apache.flink.table.functions.ScalarFunction;
 import org.apache.flink.table.types.utils.DataTypeUtils;
 
-import java.net.BindException;
-import java.net.ServerSocket;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
 import java.nio.file.*;
 import java.util.*;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.regex.*;
 
 /**
- * Runs SQL on a Flink within this JVM.
+ * Runs SQL on one mini cluster within this JVM.
  *
- * <p>Sql STEP...  Each step is one of
+ * <p>Sql STEP...  Steps begin in their order; jobs go on beside the steps after them, so many at once as there are slots. Each is one of
  *
  * <pre>
  * compile SCRIPT PLAN          the last statement of a script, whose statements end with ";\n", as a plan; SET NAME=VALUE before it;
@@ -49,6 +51,9 @@ import java.util.regex.*;
  * </pre>
  */
 public final class Sql {
+    /** What a job does is mostly to wait: for its sources, for its savepoint. */
+    private static final int SLOTS = 8;
+
     private static final HttpClient HTTP = HttpClient.newHttpClient();
     private static final Pattern RECORDS = Pattern.compile("\"(?:read|write)-records\":(\\d+)");
 
@@ -63,20 +68,44 @@ public final class Sql {
     }
 
     private static void steps(String[] a) throws Exception {
-        for (int i = 0; i < a.length; ) {
-            if (a[i].equals("compile")) {
-                compile(Paths.get(a[i + 1]), Paths.get(a[i + 2]));
-                i += 3;
-            } else if (a[i].equals("live")) {
-                live(Paths.get(a[i + 1]), Integer.parseInt(a[i + 2]));
-                i += 3;
-            } else {
-                SavepointFormatType form = a[i].equals("native") ? SavepointFormatType.NATIVE : SavepointFormatType.CANONICAL;
-                run(Paths.get(a[i + 1]), a[i + 2], Paths.get(a[i + 3]), form, a[i].equals("ignoring"));
-                i += 4;
+        ExecutorService jobs = Executors.newFixedThreadPool(SLOTS);
+        List<Future<?>> begun = new ArrayList<>();
+        try (MiniCluster cluster = new MiniCluster(cluster())) {
+            cluster.start();
+            int port = cluster.getRestAddress().get().getPort();
+            for (int i = 0; i < a.length; ) {
+                String step = a[i];
+                Path first = Paths.get(a[i + 1]);
+                if (step.equals("compile")) {
+                    compile(first, Paths.get(a[i + 2]));
+                    i += 3;
+                } else if (step.equals("live")) {
+                    live(first, Integer.parseInt(a[i + 2]), port);
+                    i += 3;
+                } else {
+                    String savepoint = a[i + 2];
+                    Path out = Paths.get(a[i + 3]);
+                    begun.add(jobs.submit(() -> {
+                        run(first, savepoint, out, step, port);
+                        return null;
+                    }));
+                    i += 4;
+                }
             }
-            System.out.println("done " + i);
+            for (Future<?> job : begun) job.get();
         }
+    }
+
+    private static MiniClusterConfiguration cluster() {
+        Configuration c = new Configuration();
+        c.setString("rest.bind-address", "127.0.0.1");
+        c.setString("rest.address", "127.0.0.1");
+        c.setString("rest.port", "0");
+        c.setString("metrics.fetcher.update-interval", "100");
+        c.setString("taskmanager.memory.managed.size", "512m");
+        c.setString("taskmanager.memory.network.min", "128m");
+        c.setString("taskmanager.memory.network.max", "128m");
+        return new MiniClusterConfiguration.Builder().setConfiguration(c).setNumTaskManagers(1).setNumSlotsPerTaskManager(SLOTS).build();
     }
 
     /** A function of a user, of which plans have the name alone. */
@@ -135,14 +164,20 @@ public final class Sql {
         Configuration c = new Configuration();
         c.setString("state.backend.type", "rocksdb");
         c.setString("parallelism.default", "1");
-        c.setString("rest.bind-address", "127.0.0.1");
-        c.setString("metrics.fetcher.update-interval", "100");
         c.setString("table.exec.state.ttl", "0 ms");
         c.addAll(more);
         return TableEnvironment.create(EnvironmentSettings.newInstance().inStreamingMode().withConfiguration(c).build());
     }
 
-    private static void compile(Path script, Path plan) throws Exception {
+    /** Planners of several threads share what they generate and count; what they make is not to depend on it. */
+    private static synchronized JobClient start(Path plan, Configuration more, int port) throws Exception {
+        more.setString("execution.target", "remote");
+        more.setString("rest.address", "127.0.0.1");
+        more.setString("rest.port", String.valueOf(port));
+        return tables(more).executeSql("EXECUTE PLAN '" + plan.toUri() + "'").getJobClient().get();
+    }
+
+    private static synchronized void compile(Path script, Path plan) throws Exception {
         TableEnvironment t = tables(new Configuration());
         List<String> statements = new ArrayList<>();
         for (String s : Files.readString(script).split(";\n")) if (!s.isBlank()) statements.add(s.strip());
@@ -177,10 +212,10 @@ public final class Sql {
         planner.loadClass("org.apache.flink.table.planner.plan.nodes.exec.ExecNodeContext").getMethod("resetIdCounter").invoke(null);
     }
 
-    private static void live(Path plan, int seconds) throws Exception {
+    private static void live(Path plan, int seconds, int port) throws Exception {
         Configuration c = new Configuration();
         c.setString("execution.checkpointing.interval", "1 s");
-        JobClient j = tables(c).executeSql("EXECUTE PLAN '" + plan.toUri() + "'").getJobClient().get();
+        JobClient j = start(plan, c, port);
         while (j.getJobStatus().get() != JobStatus.RUNNING) Thread.sleep(50);
         System.out.println("running");
         Thread.sleep(1000L * seconds);
@@ -188,21 +223,11 @@ public final class Sql {
         j.cancel().get();
     }
 
-    private static void run(Path plan, String savepoint, Path out, SavepointFormatType form, boolean ignoring) throws Exception {
+    private static void run(Path plan, String savepoint, Path out, String step, int port) throws Exception {
         Configuration c = new Configuration();
         if (!savepoint.equals("-")) c.setString("execution.state-recovery.path", savepoint);
-        if (ignoring) c.setString("execution.state-recovery.ignore-unclaimed-state", "true");
-        int port = 0;
-        JobClient j = null;
-        for (int left = 9; j == null; left--) { // another process may take the port in the meantime
-            try (ServerSocket free = new ServerSocket(0)) { port = free.getLocalPort(); }
-            c.setString("rest.port", String.valueOf(port));
-            try {
-                j = tables(c).executeSql("EXECUTE PLAN '" + plan.toUri() + "'").getJobClient().get();
-            } catch (TableException e) {
-                if (left == 0 || !isOf(e, BindException.class)) throw e;
-            }
-        }
+        if (step.equals("ignoring")) c.setString("execution.state-recovery.ignore-unclaimed-state", "true");
+        JobClient j = start(plan, c, port);
         long last = -1, since = System.nanoTime();
         while (last <= 0 || System.nanoTime() - since < 1_500_000_000L) {
             Thread.sleep(100);
@@ -213,6 +238,7 @@ public final class Sql {
             long now = records(port, j);
             if (now != last) { last = now; since = System.nanoTime(); }
         }
+        SavepointFormatType form = step.equals("native") ? SavepointFormatType.NATIVE : SavepointFormatType.CANONICAL;
         String made = j.triggerSavepoint(out.toUri().toString(), form).get(60, TimeUnit.SECONDS);
         Path from = Paths.get(URI.create(made.replaceFirst("^file:/+", "file:/")));
         try (DirectoryStream<Path> files = Files.newDirectoryStream(from)) {
@@ -220,10 +246,6 @@ public final class Sql {
         }
         Files.delete(from);
         j.cancel().get();
-    }
-
-    private static boolean isOf(Throwable e, Class<?> kind) {
-        return e != null && (kind.isInstance(e) || isOf(e.getCause(), kind));
     }
 
     private static long records(int port, JobClient j) throws Exception {
