@@ -46,7 +46,7 @@ _TYPES_ALONE = (
 
 @attrs.frozen
 class NewSide:
-    """The values of `--job`, `--like`, `--plan` and `--old-plan`.
+    """The values of `--job`, `--like`, `--plan`, `--old-plan` and `--template`.
 
     Attributes:
         job: `module:attribute`, or "".
@@ -55,6 +55,7 @@ class NewSide:
         old_plan: That of the plan with which the state was written, or "".
         allows_partial: Whether aggregates may begin now where others go on.
         allows_stale: Whether rows that were sent may stay where the new query would not have sent them.
+        template: The path of a savepoint of the new plan, or "".
     """
 
     job: str = ""
@@ -63,6 +64,7 @@ class NewSide:
     old_plan: str = ""
     allows_partial: bool = False
     allows_stale: bool = False
+    template: str = ""
 
     def describe(self, *, is_old_known: bool = False) -> JobDescription:
         """Load the job, open the probe, or read the plans.
@@ -79,7 +81,8 @@ class NewSide:
             if not self.old_plan and not is_old_known:
                 print_notice(_TYPES_ALONE)
             allowed = {"allows_partial": self.allows_partial, "allows_stale": self.allows_stale}
-            return describe_plans(self.plan, self.old_plan, **allowed)
+            template = open_savepoint(self.template).describe() if self.template else None
+            return describe_plans(self.plan, self.old_plan, **allowed, template=template)
         return open_savepoint(self.like).describe().as_probe()
 
     def required(self, *, or_else: str = "") -> NewSide:
@@ -96,6 +99,8 @@ class NewSide:
             raise click.UsageError(f"{' and '.join(given)} both determine the new types; give one of them")
         if self.old_plan and not self.plan:
             raise click.UsageError("--old-plan says what the stored columns are, and needs --plan, the new query")
+        if self.template and not self.plan:
+            raise click.UsageError("--template is a savepoint of a new query, and needs --plan, which is that query")
         if not given:
             wanted = "specify the new types: --job MODULE:ATTRIBUTE, --like SAVEPOINT, or --plan PLAN of Flink SQL"
             raise click.UsageError(f"{wanted}; {or_else}" if or_else else wanted)
@@ -119,14 +124,17 @@ class NewSide:
 
     def __str__(self) -> str:
         """Return the option as it is typed."""
-        given = (("--job", self.job), ("--like", self.like), ("--old-plan", self.old_plan), ("--plan", self.plan))
+        given = (
+            ("--job", self.job), ("--like", self.like), ("--old-plan", self.old_plan), ("--plan", self.plan),
+            ("--template", self.template),
+        )  # fmt: skip
         return " ".join(f"{name} {shell_word(value)}" for name, value in given if value)
 
 
 new_side_options = as_one(
     "side",
-    lambda *, job_place, like, plan_place, old_plan, allow_partial, allow_stale: NewSide(
-        job_place, like, plan_place, old_plan, allow_partial, allow_stale
+    lambda *, job_place, like, plan_place, old_plan, allow_partial, allow_stale, template: NewSide(
+        job_place, like, plan_place, old_plan, allow_partial, allow_stale, template
     ),
     click.option(
         "--job",
@@ -156,6 +164,13 @@ new_side_options = as_one(
         help="The compiled plan with which the state was written: it says what each stored column is computed from.",
     ),
     click.option(
+        "--template",
+        default="",
+        metavar="SAVEPOINT",
+        help="With --plan: a savepoint of the new query, which may be empty: it has the objects of Java that are not "
+        "written here.",
+    ),
+    click.option(
         "--allow-partial", is_flag=True, help="With --plan: aggregates may begin now, where the others go on."
     ),
     click.option(
@@ -164,4 +179,4 @@ new_side_options = as_one(
         help="With --plan: rows that were sent may stay in the table where the new query would not have sent them.",
     ),
 )
-"""`--job`, `--like`, `--plan` and `--old-plan`; the command receives them as one argument `side`."""
+"""`--job`, `--like`, `--plan`, `--old-plan` and `--template`; the command receives them as one argument `side`."""

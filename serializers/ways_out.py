@@ -31,6 +31,7 @@ class Option(enum.Enum):
     ALLOW_EMPTY = "--allow-empty"
     LIKE = "--like"
     OLD_PLAN = "--old-plan"
+    TEMPLATE = "--template"
     ALLOW_PARTIAL = "--allow-partial"
     ALLOW_STALE = "--allow-stale"
     REPARTITION = "--repartition"
@@ -258,6 +259,7 @@ _FORMS: Final = {
     Option.ALLOW_EMPTY: _Form("policy=Policy(allow_empty=[{}])"),
     Option.LIKE: _Form('like="…"', _Of.CALL),
     Option.OLD_PLAN: _Form('old="…"', _Of.CALL, "{}"),
+    Option.TEMPLATE: _Form('template=Savepoint.open("…").describe()', _Of.CALL),
     Option.ALLOW_PARTIAL: _Form("allows_partial=True", _Of.CALL, ""),
     Option.ALLOW_STALE: _Form("allows_stale=True", _Of.CALL, ""),
     Option.REPARTITION: _Form("repartition=Repartition({})", word=""),

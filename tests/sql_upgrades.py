@@ -95,6 +95,7 @@ INTO_ONE = "INSERT INTO Sums SELECT b, SUM(a) FROM MyTable GROUP BY b"
 LOOKED_UP = "CREATE TABLE Dim (id INT, name STRING) WITH ('connector'='looked-up');\nSELECT {} FROM (SELECT a, COUNT(*) AS n, PROCTIME() AS p FROM MyTable GROUP BY a) m {}JOIN Dim FOR SYSTEM_TIME AS OF m.p AS d ON m.a = d.id"
 FUNCTION = "CREATE TEMPORARY SYSTEM FUNCTION Times AS 'fx.Sql$Twice';\n"
 CHANGED = "CREATE TABLE Changed (id INT{}, v INT, c VARCHAR{}) WITH ('connector'='filesystem','path'='@INPUT@/Changed','format'='debezium-json','source.monitor-interval'='1 s');\nCREATE TABLE ById (id INT, v INT, c VARCHAR, PRIMARY KEY ({}) NOT ENFORCED) WITH ('connector'='blackhole');\nINSERT INTO ById SELECT id, v, c FROM Changed{}"
+NESTED = "CREATE TABLE Nested (id INT NOT NULL, c VARCHAR, e ARRAY<ROW<p INT>>, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector'='filesystem','path'='@INPUT@/Changed','format'='debezium-json','source.monitor-interval'='1 s');\nSELECT {} FROM MyTable m JOIN Nested o ON m.a = o.id"
 LONG_INTERVALS = INTERVALS.format(40).replace("HOUR", "DAY")
 
 WINDOW_TOP = f"SELECT {{}} FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY b DESC) AS {{}} FROM TABLE(TUMBLE(TABLE MyTable, DESCRIPTOR(ts), {DAY}))) WHERE n <= 3"
@@ -672,10 +673,21 @@ UPGRADES = [
         "RR4",
         _top("a, s", order="s", source=SUMS_OF.format("SUM(d) AS s")),
         _top("a, s", order="s", source=SUMS_OF.format("SUM(d) AS s")),
-        "refuse",
+        "migrate",
         "",
         tables=WIDE_D,
+        given="--template",
     ),
+    Upgrade(
+        "RR6",
+        _top("a, m, s", order="s DESC, m", source=SUMS_OF.format("SUM(d) AS s, MAX(c) AS m, COUNT(*) AS k")),
+        _top("a, s, m", order="s DESC, m", source=SUMS_OF.format("MAX(c) AS m, SUM(d) AS s")),
+        "migrate",
+        "",
+        tables=WIDE_D,
+        given="--template",
+    ),
+    Upgrade("AR1", NESTED.format("m.b, o.c"), NESTED.format("m.b, o.c, o.e"), "migrate", "", given="--template"),
     Upgrade(
         "RR5",
         _top("a, s", order="s", source=SUMS_OF.format("SUM(d) AS s")),

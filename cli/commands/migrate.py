@@ -190,7 +190,7 @@ def _planned(file: str, side: NewSide, options: MigrationOptions) -> tuple[PlanF
 
     Args:
         file: The path of the plan.
-        side: The values of `--job` and `--like`.
+        side: The values of `--job`, `--like` and `--template`.
         options: The values of the other options.
 
     Raises:
@@ -206,7 +206,8 @@ def _planned(file: str, side: NewSide, options: MigrationOptions) -> tuple[PlanF
     if plan.options.repartition is not None:
         search_here()  # merge functions are loaded like the job
     announce_plan(file, plan, _trusted(plan.options))
-    return plan, new_side_of(plan.new_types, load_job_here, like=side.like, allow_roots=allowed_roots())
+    like = side.like or side.template
+    return plan, new_side_of(plan.new_types, load_job_here, like=like, allow_roots=allowed_roots())
 
 
 def _trusted(options: MigrationOptions) -> Iterator[str]:
@@ -223,7 +224,8 @@ def _refuse_other_types(planned: NewTypes, side: NewSide) -> None:
     if side.job and side.like:
         raise click.UsageError("give at most one of --job and --like: the plan already has the origin of the new types")
     is_of_other_query = side.old_plan and side.old_plan != planned.old_plan
-    if (side.job and side.job != planned.job) or (side.like and planned.probe is None) or is_of_other_query:
+    lacks = (side.like and planned.probe is None) or (side.template and planned.template is None)
+    if (side.job and side.job != planned.job) or lacks or is_of_other_query:
         raise click.UsageError(f"the plan is for {planned}, and {side} is given; leave it out, or make the plan again")
 
 

@@ -15,8 +15,9 @@ from ...serializers.containers.tuples import TupleSerializer
 from ...serializers.errors import UnsupportedFormat
 from ...serializers.flink.namespaces import SqlTimeWindowSerializer, VoidNamespaceSerializer
 from ...serializers.primitives.numeric import BooleanSerializer, IntSerializer, LongSerializer
+from ...serializers.sql.containers import SortedMapSerializer, SortedMapSerializerSnapshot
 from ...serializers.sql.logical_types import OPAQUE, LogicalField, LogicalType
-from ...serializers.sql.row_changes import resolve_columns
+from ...serializers.sql.row_changes import WrittenAs, resolve_columns
 from ...serializers.sql.serializers import RowDataSerializer, RowDataSerializerSnapshot, RowField
 from ...serializers.ways_out import by_migration
 from ..description import (
@@ -57,7 +58,12 @@ _NAMESPACES: dict[Namespace, TypeSerializer[Any]] = {
 
 
 def describe_query(
-    new: SqlQuery, old: SqlQuery | None = None, *, allows_partial: bool = False, allows_stale: bool = False
+    new: SqlQuery,
+    old: SqlQuery | None = None,
+    *,
+    allows_partial: bool = False,
+    allows_stale: bool = False,
+    template: JobDescription | None = None,
 ) -> JobDescription:
     """Return the description of a query; operators whose layout is not known have no states in it.
 
@@ -66,38 +72,44 @@ def describe_query(
         old: The one that wrote the state which it is to take over, where that is known.
         allows_partial: Whether aggregates may begin now where others go on.
         allows_stale: Whether rows that were sent may stay where the new query would not have sent them.
+        template: A savepoint of the new query, of which `require_template` has made sure.
     """
     operators = tuple(describe_operator(one) for one in new.operators)
-    return JobDescription(new.origin, operators, upgrade=SqlUpgrade(new, old, allows_partial, allows_stale))
+    return JobDescription(new.origin, operators, upgrade=SqlUpgrade(new, old, allows_partial, allows_stale, template))
 
 
 def describe_operator(
-    of: SqlOperator, was: SqlOperator | None = None, stored: OperatorDescription | None = None
+    of: SqlOperator,
+    was: SqlOperator | None = None,
+    stored: OperatorDescription | None = None,
+    template: OperatorDescription | None = None,
 ) -> OperatorDescription:
-    """Return the description of an operator.
+    """Return the description of an operator; without an order of Java that neither of the two savepoints has.
 
     Args:
         of: The operator.
         was: The old one whose state it takes over; None: it is described alone.
         stored: That one as it is stored: it has the types which a plan does not show.
+        template: The operator in a savepoint of the new query: it has what this release does not write.
     """
     key = None
     if of.keys or of.states:
         old_keys = None if was is None else was.keys
-        snapshot = None if stored is None or stored.key is None else stored.key.snapshot
-        row = _row(of.keys, old_keys, Removal.BY_KEY, is_key=True, stored=snapshot)
+        snapshots = [None if one is None or one.key is None else one.key.snapshot for one in (stored, template)]
+        row = _row(of.keys, old_keys, Removal.BY_KEY, _Known(*snapshots), is_key=True)
         kept = tuple(attrs.evolve(one, keeps_null=True) for one in row.columns)
         key = SerializerDescription.of(attrs.evolve(row, columns=kept))
     old = {} if was is None else {one.name: one for one in was.states}
-    there = {} if stored is None else {one.name: one for one in stored.states}
-    states = tuple(
-        describe_state(one, old.get(one.name), there.get(one.name))
+    there, given = ({} if side is None else {one.name: one for one in side.states} for side in (stored, template))
+    states = (
+        describe_state(one, old.get(one.name), there.get(one.name), given.get(one.name))
         for one in of.states
         if one.form is not ValueForm.VIEW
     )
+    known = tuple(state for state in states if state is not None)
     uid = of.uids[0]
     return OperatorDescription(
-        operator_id_of_uid(uid).hex(), uid, key=key, states=states, computation=computation_of(of)
+        operator_id_of_uid(uid).hex(), uid, key=key, states=known, computation=computation_of(of)
     )
 
 
@@ -110,18 +122,48 @@ def computation_of(of: SqlOperator) -> Computation:
     return Computation(of.node, of.kind, columns=columns, facts=facts, source="a compiled plan")
 
 
+@attrs.frozen
+class _Known:
+    """What savepoints have of a type: rows, or what holds them.
+
+    Attributes:
+        stored: The stored type.
+        template: That of a template.
+    """
+
+    stored: TypeSerializerConfigSnapshot[Any] | None = None
+    template: TypeSerializerConfigSnapshot[Any] | None = None
+
+    def of_keys(self) -> _Known:
+        """Return what they have of the keys of a map."""
+        both = (self.stored, self.template)
+        return _Known(*(None if one is None or not one.children() else one.children()[0] for one in both))
+
+
 def describe_state(
-    of: SqlState, was: SqlState | None = None, stored: StateDescription | None = None
-) -> StateDescription:
-    """Return the description of a state, which takes over the values of an old one if there is one."""
+    of: SqlState,
+    was: SqlState | None = None,
+    stored: StateDescription | None = None,
+    template: StateDescription | None = None,
+) -> StateDescription | None:
+    """Return the description of a state, which takes over the values of an old one if there is one.
+
+    None: it has an order of Java, and neither of the two savepoints has that.
+    """
     snapshot = None if stored is None else stored.value.snapshot
-    transform = None if was is None or snapshot is None else _relaid(was, of, snapshot)
+    known = _Known(snapshot, None if template is None else template.value.snapshot)
+    transform = None if was is None or snapshot is None else _relaid(was, of, snapshot, known)
     old_columns, old_keys = (None, None) if was is None else (was.columns, was.user_key)
     item: TypeSerializer[Any]
     if of.form in _ITEMS:
         item = _ITEMS[of.form]
+    elif of.form is ValueForm.SORTED_COUNTS:
+        found = _sorted(of, _row(of.columns, old_columns, of.removal, known, is_key=True), known)
+        if found is None:
+            return None
+        item = found
     else:
-        item = _row(of.columns, old_columns, of.removal, is_key=False, stored=snapshot)
+        item = _row(of.columns, old_columns, of.removal, known, is_key=False)
         if wrap := _AROUND_ROWS.get(of.form):
             item = wrap(item)
     if of.has_number:
@@ -132,8 +174,7 @@ def describe_state(
         item = MapSerializer(LongSerializer(), item, nullable_values=True)
     elif of.kind is StateKind.MAP:
         counted = of.form is ValueForm.COUNT  # such rows are found as the values of other states are
-        keys = None if snapshot is None or not snapshot.children() else snapshot.children()[0]
-        key = _row(of.user_key, old_keys, of.removal, is_key=not counted, stored=keys)
+        key = _row(of.user_key, old_keys, of.removal, known.of_keys(), is_key=not counted)
         item = MapSerializer(attrs.evolve(key, counted=counted), item, nullable_values=True)
     namespace = SerializerDescription.of(_NAMESPACES[of.namespace])
     lived = timedelta(milliseconds=was.ttl_ms) if was is not None and was.ttl_ms and not of.ttl_ms else None
@@ -143,26 +184,43 @@ def describe_state(
     )
 
 
-def _relaid(was: SqlState, of: SqlState, stored: TypeSerializerConfigSnapshot[Any]) -> StateTransform | None:
+def _sorted(of: SqlState, key: RowDataSerializer, known: _Known) -> SortedMapSerializer | None:
+    """Return the serializer of a sorted map with the comparator that is stored, or that of a template (SQL-22)."""
+    wanted = tuple((of.columns[place].type, *way) for place, *way in of.order)
+    for snapshot in (known.stored, known.template) if known.stored is not None else ():
+        found = snapshot.children()[-1] if isinstance(snapshot, TtlSerializerSnapshot) else snapshot
+        if isinstance(found, SortedMapSerializerSnapshot) and found.order == wanted:
+            return SortedMapSerializer(
+                key, LongSerializer(), nullable_values=True, comparator=found.comparator,
+                is_of_template=snapshot is not known.stored,
+            )  # fmt: skip
+    return None
+
+
+def _relaid(
+    was: SqlState, of: SqlState, stored: TypeSerializerConfigSnapshot[Any], known: _Known
+) -> StateTransform | None:
     """Return what writes stored rows as a new state keeps them; None if entries stay entries.
 
     Args:
         was: The old state.
         of: The new one.
         stored: The types of the old one.
+        known: The same, and those of a template.
     """
     if not (is_trimmed(was, of) or keeps_otherwise(was, of)):
         return None
     rows = _row_within(stored)
     assert rows is not None  # noqa: S101 - such states hold rows
-    found = resolve_columns(_row(of.columns, was.columns, of.removal, is_key=False, stored=stored), rows)
+    found = resolve_columns(_row(of.columns, was.columns, of.removal, known, is_key=False), rows)
     findings, keys = list(found.findings), None
     if of.form is not ValueForm.COUNT and of.user_key:
         from_key = is_trimmed(was, of)
         before = stored.children()[0] if from_key else rows
         assert isinstance(before, RowDataSerializerSnapshot)  # noqa: S101 - the keys of such maps are rows
         columns = was.user_key if from_key else was.columns
-        keyed = resolve_columns(_row(of.user_key, columns, of.removal, is_key=True, stored=before), before)
+        there = _Known(before, known.of_keys().template)
+        keyed = resolve_columns(_row(of.user_key, columns, of.removal, there, is_key=True), before)
         keys = keyed.conversion
         findings += [one.below("<key>") for one in keyed.findings if one.verdict is Verdict.INCOMPATIBLE]
     made = RowsAnew(was, of, found.conversion, keys)
@@ -205,9 +263,9 @@ def _row(
     columns: Sequence[Column],
     old: Sequence[Column] | None,
     removal: Removal,
+    known: _Known,
     *,
     is_key: bool,
-    stored: TypeSerializerConfigSnapshot[Any] | None = None,
 ) -> RowDataSerializer:
     """Return the serializer of rows; where the old columns are known, with what each new one takes.
 
@@ -215,28 +273,28 @@ def _row(
         columns: The columns.
         old: The stored ones, where they are known.
         removal: How stored rows are found again.
+        known: What savepoints have of them: a type that holds objects of Java is taken from there.
         is_key: Whether the rows are keys.
-        stored: What is stored: rows, or what holds them. A type that holds objects of Java is taken from it.
     """
     paired = None if old is None else pair_columns(old, columns, removal, is_key=is_key)
-    there = None if stored is None else _row_within(stored)
+    there, template = (None if one is None else _row_within(one) for one in (known.stored, known.template))
     takes = list(range(len(columns))) if paired is None else [one.takes for one in paired]
     fields = [
         _kept_field(column, place, old, there) or _new_field(column.type)
         for column, place in zip(columns, takes, strict=True)
     ]
-    given = [field or _stand_in(column) for column, field in zip(columns, fields, strict=True)]
+    given = [
+        field or (_stand_in(column) if template is None else template.field(place))
+        for place, (column, field) in enumerate(zip(columns, fields, strict=True))
+    ]
     made = RowDataSerializer(RowDataSerializerSnapshot.of_fields(given))
     if old is None or paired is None:
         return made
-    writable = tuple(
-        attrs.evolve(one, is_refused=True, why=_NOT_WRITTEN) if field is None and one.takes is None else one
-        for one, field in zip(paired, fields, strict=True)
+    lacks = WrittenAs.NOTHING if template is None else WrittenAs.TEMPLATE
+    written = tuple(
+        attrs.evolve(one, written=lacks) if field is None else one for one, field in zip(paired, fields, strict=True)
     )
-    return attrs.evolve(made, columns=writable, stored_columns=tuple(one.name for one in old))
-
-
-_NOT_WRITTEN = "the column is new, and its type holds objects of Java, which this release does not write"
+    return attrs.evolve(made, columns=written, stored_columns=tuple(one.name for one in old))
 
 
 def _kept_field(

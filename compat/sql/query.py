@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ...serializers.sql.logical_types import LogicalType
+    from ..description import JobDescription
 
 
 @attrs.frozen
@@ -79,6 +80,8 @@ class ValueForm(enum.Enum):
     """A list of rows, each with a flag."""
     NUMBERED_KEYS = enum.auto()
     """A list of rows that are keys, each with the numbers of the rows that have it."""
+    SORTED_COUNTS = enum.auto()
+    """A map of rows that are keys and of how many rows have each, in an order that is stored as code of Java."""
     COUNT = enum.auto()
     FLAG = enum.auto()
     TIME = enum.auto()
@@ -105,7 +108,8 @@ class SqlState:
         namespace: What values belong to, beside a key.
         is_side: Whether it is a side of a join: its layout follows from the unique keys of its rows.
         most: How many rows a Top-N keeps for a key; 0: all.
-        order: By which columns it orders them: the number of each, whether it ascends, and whether nulls are last.
+        order: By which columns rows or keys are ordered: the number of each, whether it ascends, and whether nulls are
+            last.
     """
 
     name: str
@@ -127,6 +131,15 @@ class SqlState:
     def shape(self) -> tuple[object, ...]:
         """What cannot change: its kind, the form of its values, and whether it has keys and numbers."""
         return self.kind, self.form, bool(self.user_key), self.has_number, self.namespace
+
+    @property
+    def order_words(self) -> str:
+        """The order of its rows or keys, in words."""
+        ways = ((self.columns[place], ascends, last) for place, ascends, last in self.order)
+        return ", ".join(
+            f"{of.type.describe()} {'ASC' if ascends else 'DESC'} NULLS {'LAST' if last else 'FIRST'}"
+            for of, ascends, last in ways
+        )
 
     @property
     def layout(self) -> str:
@@ -152,7 +165,6 @@ class SqlOperator:
         work: What else decides what it does with them, in words.
         unknown: Why its states are not known, or "".
         uids: The uids that Flink gives to its transformations.
-        ordered: The columns by which rows are sorted in an order that is stored as code of Java.
     """
 
     node: int
@@ -164,7 +176,6 @@ class SqlOperator:
     work: str = ""
     unknown: str = ""
     uids: tuple[str, ...] = ()
-    ordered: tuple[Column, ...] = ()
 
     @property
     def title(self) -> str:
@@ -230,12 +241,14 @@ class SqlUpgrade:
         old: What the plan says with which the state was written; None: that is not known.
         allows_partial: Whether aggregates may begin now where others go on.
         allows_stale: Whether rows that were sent may stay where the new query would not have sent them.
+        template: A savepoint of the new query, which has what this release does not write; None: there is none.
     """
 
     new: SqlQuery
     old: SqlQuery | None = None
     allows_partial: bool = False
     allows_stale: bool = False
+    template: JobDescription | None = attrs.field(default=None, repr=False)
 
     def asks(self) -> frozenset[Flag]:
         """Return what is refused until the caller allows it."""

@@ -11,23 +11,22 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...serializers.compatibility import Finding, Flag, Verdict
-from ...serializers.snapshot import snapshot_to_bytes
-from ...serializers.sql.logical_types import OPAQUE
+from ...serializers.sql.row_changes import GIVE_TEMPLATE
 from ...serializers.ways_out import Option, WayOut
 from ..description import JobDescription, OperatorDescription, StateDescription, StateKind, operator_id_of_uid
-from .description import computation_of, describe_operator, is_stored_as
+from .description import computation_of, describe_operator
 from .pairing import Match, pair_operators, pair_states
 from .query import SqlOperator, SqlQuery, SqlUpgrade, ValueForm
+from .stored import operator_in, unlike_states, with_state
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from .query import Column, SqlState
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
 _REFUSED, _FINE = Verdict.INCOMPATIBLE, Verdict.COMPATIBLE
 _KEEP_QUERY = "keep this part of the query as it was"
 _OF_SAVEPOINT = "name the plan with which the savepoint was written"
 _EMPTY = "start the query without its state, on all of its input"
+_BESIDE_ROWS = frozenset({ValueForm.VIEW, ValueForm.SORTED_COUNTS})
 
 
 def taken_over(stored: JobDescription, new: JobDescription) -> tuple[JobDescription, JobDescription]:
@@ -42,24 +41,30 @@ def taken_over(stored: JobDescription, new: JobDescription) -> tuple[JobDescript
         return stored, new
     old = upgrade.old if stored.upgrade is None else stored.upgrade.new
     if old is None:
-        return stored, _without_old_plan(upgrade.new, stored)
+        return stored, _without_old_plan(upgrade, stored)
     return _TakeOver(old, upgrade.new, stored, upgrade).made()
 
 
-def _without_old_plan(new: SqlQuery, stored: JobDescription) -> JobDescription:
+def _without_old_plan(upgrade: SqlUpgrade, stored: JobDescription) -> JobDescription:
     """Return what is known without the old plan: operators by uid, and types."""
-    by_id = {one.operator_id: one for one in stored.operators}
+    new, by_id = upgrade.new, {one.operator_id: one for one in stored.operators}
     operators = []
     for one in new.operators:
         was = by_id.get(operator_id_of_uid(one.uids[0]).hex())
-        described = describe_operator(one, stored=was)
+        described = describe_operator(one, None, was, _in_template(upgrade, one))
         if was is not None and (one.unknown or not one.states):
             described = attrs.evolve(was, computation=computation_of(one))
         elif was is not None:
-            rows = [state for state in one.states if state.form is not ValueForm.VIEW]
-            described = attrs.evolve(described, states=(*described.states, *_others(rows, was)))
+            known = {state.name for state in described.states}
+            described = attrs.evolve(described, states=(*described.states, *_others(known, was)))
         operators.append(described)
     return JobDescription(new.origin, tuple(operators), upgrade=SqlUpgrade(new))
+
+
+def _in_template(upgrade: SqlUpgrade, of: SqlOperator) -> OperatorDescription | None:
+    """Return what the template has of an operator; None: there is no template."""
+    template = upgrade.template
+    return None if template is None else operator_in({one.operator_id: one for one in template.operators}, of)
 
 
 @attrs.frozen
@@ -105,7 +110,7 @@ class _TakeOver:
         one, was = match.becomes, match.was
         kept = [by_id[place] for place in _stored_ids(match, by_id)]
         is_known = was is None or bool(one.states and not one.unknown)
-        stored = _with_state(kept) if is_known else None
+        stored = with_state(kept) if is_known else None
         carried = [
             attrs.evolve(other, operator_id=moved[other.operator_id][0], uid=moved[other.operator_id][1],
                          computation=computation_of(one))
@@ -113,10 +118,12 @@ class _TakeOver:
         ]  # fmt: skip
         if not is_known:
             return carried
-        described = describe_operator(one, was, stored)
+        described = describe_operator(one, was, stored, _in_template(self.upgrade, one))
         if stored is None or was is None:
             return [described, *carried]
-        more = (*_views(was, one, stored), *_others((*was.states, *one.states), stored))
+        told = {state.name for state in described.states}
+        of_plans = {state.name for state in (*was.states, *one.states) if state.form is not ValueForm.SORTED_COUNTS}
+        more = (*_views(was, one, stored), *_others(of_plans | told, stored))
         return [attrs.evolve(described, states=(*described.states, *more)), *carried]
 
     def _findings(self, match: Match) -> Iterator[Finding]:
@@ -136,15 +143,13 @@ class _TakeOver:
         if any(old is not None and new.most > old.most for old, new in pair_states(was, one)):
             kept = [f"{max(state.most for state in side.states):,} rows of each key" for side in (was, one)]
             yield _other("SQL-11", kept[:1], kept[1:], "the rows that are to be kept now were left out before")
-        if [column.type for column in was.ordered] != [column.type for column in one.ordered]:
-            old, new = (", ".join(column.type.describe() for column in side.ordered) for side in (was, one))
-            reason = "rows are kept in an order that is code of Java, which this release does not write for other types"
-            yield Finding("$", "SQL-13", _REFUSED, old, new, reason, (_KEEP_QUERY, _EMPTY))
-        with_more = [
-            (old, new)
-            for old, new in pair_states(was, one)
-            if old is not None and (new.form is ValueForm.VIEW or one.ordered)
-        ]
+        with_more = [(old, new) for old, new in pair_states(was, one) if old is not None and new.form in _BESIDE_ROWS]
+        for old, new in with_more if self.upgrade.template is None else ():
+            types = [[column.type for column in state.columns] for state in (old, new)]
+            if new.form is ValueForm.SORTED_COUNTS and types[0] != types[1]:
+                reason = "the order of the rows is stored as objects of Java, which this release does not write"
+                words = (old.order_words, new.order_words)
+                yield Finding("$", "SQL-22", _REFUSED, *words, reason, (GIVE_TEMPLATE, _KEEP_QUERY, _EMPTY))
         if any(bool(old.ttl_ms) is not bool(new.ttl_ms) for old, new in with_more):
             reason = "what is kept beside rows and aggregates cannot get or lose a time to live in this release"
             yield Finding("$", "SQL-13", _REFUSED, "", "", reason, ("keep the time to live", _EMPTY))
@@ -172,7 +177,7 @@ class _TakeOver:
         was = match.was
         if was is None or self.stored.upgrade is not None or was.unknown or not was.states:
             return
-        stored = _with_state(by_id[place] for place in _stored_ids(match, by_id))
+        stored = with_state(by_id[place] for place in _stored_ids(match, by_id))
         if stored is None:
             ways: tuple[str | WayOut, ...] = (_OF_SAVEPOINT, *_may_be(was, match.becomes.uids[0], by_id.values()))
             reason = (
@@ -181,47 +186,21 @@ class _TakeOver:
             )
             yield Finding("$", "SQL-14", _REFUSED, "", "", reason, ways)
             return
-        for state, found in _unlike_states(was, stored):
-            shown = "" if found is None else found.describe()
-            reason = f"the state {state.name} of {was.title} is another one in the savepoint than in {self.old.origin}"
-            yield Finding("$", "SQL-14", _REFUSED, state.describe(), shown, reason, (_OF_SAVEPOINT,))
-
-
-def _unlike_states(
-    was: SqlOperator, stored: OperatorDescription
-) -> Iterator[tuple[StateDescription, StateDescription | None]]:
-    """Yield the states that an old node has by its plan, and others, or none, in the savepoint; with what is there."""
-    columns = {one.name: one.columns for one in was.states}
-    there = {state.name: state for state in stored.states}
-    for state in describe_operator(was, stored=stored).states:
-        found = there.get(state.name)
-        if not (found is not None and found.kind is state.kind and _is_alike(found, state, columns[state.name])):
-            yield state, found
+        for name, told, found in unlike_states(was, stored):
+            reason = f"the state {name} of {was.title} is another one in the savepoint than in {self.old.origin}"
+            yield Finding("$", "SQL-14", _REFUSED, told, found, reason, (_OF_SAVEPOINT,))
 
 
 def _may_be(was: SqlOperator, uid: str, stored: Iterable[OperatorDescription]) -> Iterator[WayOut]:
     """Yield the ways to say which operator that has no uid is meant: those with just the states of the old node."""
     for one in stored:
-        if not one.uid and not any(_unlike_states(was, one)):
+        if not one.uid and not any(unlike_states(was, one)):
             yield WayOut.telling("if it is this operator:", Option.RENAME_UID, one.operator_id, uid)
 
 
-def _with_state(kept: Iterable[OperatorDescription]) -> OperatorDescription | None:
-    """Return the one of the transformations of a node that has keyed state; a plan shows no key that has no columns."""
-    return next((one for one in kept if any(state.kind.is_keyed for state in one.states)), None)
-
-
-def _is_alike(stored: StateDescription, told: StateDescription, columns: Sequence[Column]) -> bool:
-    """Whether a stored state has the types that a plan says; those that hold objects of Java are compared in words."""
-    if any(one.type.root == OPAQUE for one in columns):
-        return is_stored_as(stored.value.snapshot, columns)
-    return snapshot_to_bytes(stored.value.snapshot) == snapshot_to_bytes(told.value.snapshot)
-
-
-def _others(known: Iterable[SqlState], stored: OperatorDescription) -> Iterator[StateDescription]:
+def _others(known: Collection[str], stored: OperatorDescription) -> Iterator[StateDescription]:
     """Yield the stored states beside known ones, such as the watermark of a window; they stay as they are."""
-    names = {state.name for state in known}
-    yield from (one for one in stored.states if one.name not in names and one.kind is not StateKind.TIMERS)
+    yield from (one for one in stored.states if one.name not in known and one.kind is not StateKind.TIMERS)
 
 
 def _views(was: SqlOperator, one: SqlOperator, stored: OperatorDescription) -> Iterator[StateDescription]:

@@ -5,7 +5,8 @@
     SortedMap    as a map of Flink's
                  snapshot: a comparator in Java serialization; nested: those of keys and values
 
-The comparator is generated code. Only its structure is read: it is written again as the bytes that were read.
+The comparator is generated code. Only its structure is read: it is written again as the bytes that were read, of what
+is stored or of a template (rule SQL-22).
 Source: native snapshot notes, 6; `LinkedListSerializer`, `SortedMapSerializerSnapshot` of Flink 2.3.
 """
 
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
-from ..compatibility import Child, CompatibilityResult, compose
+from ..compatibility import Child, CompatibilityResult, Finding, Verdict, compose
 from ..containers.lists import MapConversion, MapSerializer
 from ..errors import (
     CorruptSavepoint,
@@ -36,14 +37,19 @@ from ..snapshot import (
     read_versioned_snapshot,
     write_versioned_snapshot,
 )
-from .java_objects import read_java_object
+from ..views import DataInputView
+from ..ways_out import by_migration
+from .java_objects import JavaArray, JavaObject, read_java_object
+from .logical_types import LogicalType, logical_type_of
 
 if TYPE_CHECKING:
-    from ..views import DataInputView, DataOutputView
+    from ..views import DataOutputView
 
 _RUNTIME = "org.apache.flink.table.runtime.typeutils."
 _STEP, _KEY, _VALUE = "[]", "<key>", "{}"
 _PARTS_OF_A_MAP = 2
+_ORDER = ("compareKeyPositions", "compareKeyTypes", "compareOrders", "nullsIsLast")
+"""What Flink's `ComparableRecordComparator` says of the order that its generated code keeps."""
 
 
 @attrs.frozen
@@ -134,9 +140,11 @@ class SortedMapSerializer(MapSerializer[Any, Any]):
 
     Attributes:
         comparator: The comparator in Java serialization.
+        is_of_template: Whether it was taken from a template: two plans say that the keys keep their order in it.
     """
 
     comparator: bytes = attrs.field(default=b"", kw_only=True, repr=False)
+    is_of_template: bool = attrs.field(default=False, kw_only=True)
 
     def snapshot_configuration(self) -> SortedMapSerializerSnapshot:
         nested = (self.key.snapshot_configuration(), self.value.snapshot_configuration())
@@ -145,12 +153,18 @@ class SortedMapSerializer(MapSerializer[Any, Any]):
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[Any]:
         if not isinstance(snapshot, SortedMapSerializerSnapshot):
             return unrelated(self, snapshot)
-        if snapshot.comparator != self.comparator:
+        given: tuple[Finding, ...] = ()
+        if self.is_of_template:
+            old, new = snapshot.nested[0].describe(), self.key.describe()
+            reason = "the order of the keys is stored as objects of Java, which are written as in the template"
+            ways = by_migration("the order is that of the template"), KEEP_OLD_TYPE
+            given = (Finding("$", "SQL-22", Verdict.REQUIRES_MIGRATION, old, new, reason, ways),)
+        elif snapshot.comparator != self.comparator:
             reason = "the order of the keys is generated code, which differs"
             return incompatible(self, snapshot, "SQL-2", reason, KEEP_OLD_TYPE)
         parts = zip((_KEY, _VALUE), (self.key, self.value), snapshot.nested, strict=True)
         return compose(
-            CompatibilityResult.compatible(),
+            CompatibilityResult.requires_migration(*given) if given else CompatibilityResult.compatible(),
             [Child(step, new, new.ensure_compatibility(old), old.restore_serializer) for step, new, old in parts],
             rebuild=lambda nested: attrs.evolve(self, key=nested[0], value=nested[1]),
             convert=lambda found: None if found == [None, None] else MapConversion(*found),
@@ -185,6 +199,19 @@ class SortedMapSerializerSnapshot(TypeSerializerConfigSnapshot[Any]):
 
     def describe(self) -> str:
         return f"{self.kind}<{', '.join(one.describe() for one in self.nested)}> in the order of kept Java code"
+
+    @property
+    def order(self) -> tuple[tuple[LogicalType, bool, bool], ...]:
+        """What the comparator says of each field of the keys: type, whether it ascends, whether nulls are last.
+
+        Empty if it is another one than Flink's; raises `CorruptSavepoint` if it orders by what is no type.
+        """
+        found = read_java_object(DataInputView(self.comparator)) if self.comparator else None
+        parts = [found.get(name) if isinstance(found, JavaObject) else None for name in _ORDER]
+        places, types, ascends, nulls = (one.items if isinstance(one, JavaArray) else [] for one in parts)
+        if places != list(range(len(types))) or {len(types)} != {len(ascends), len(nulls)}:
+            return ()
+        return tuple(zip((logical_type_of(of, 0) for of in types), ascends, nulls, strict=True))
 
     def read(self, source: DataInputView) -> None:
         start = source.position

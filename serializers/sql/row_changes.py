@@ -1,4 +1,6 @@
-"""What becomes of stored rows where compiled plans say what each column is computed from: SQL-4 to SQL-8, SQL-15.
+"""What becomes of stored rows where compiled plans say what each column is computed from.
+
+Rules SQL-4 to SQL-8, SQL-15, SQL-21 and SQL-22.
 
 The plans decide which stored column a new one takes; here are the types. Flink compares types for equality, so each
 other type, length and nullability is a migration, also where the values stay.
@@ -14,6 +16,7 @@ Source: native snapshot notes, 6 to 8.
 
 from __future__ import annotations
 
+import enum
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -21,7 +24,7 @@ import attrs
 from ..compatibility import CompatibilityResult, Finding, Flag, Verdict
 from ..errors import ValueNotConvertible, add_step
 from ..serializer import KEEP_OLD_TYPE
-from ..ways_out import by_migration
+from ..ways_out import Option, Told, WayOut, by_migration
 from .binary_rows import TIMESTAMPS, decimal_of, encode_row, has_reserved_null, rescaled, room_of_null
 from .values import RowData
 
@@ -36,6 +39,18 @@ _BITS = {"TINYINT": 8, "SMALLINT": 16, "INTEGER": 32, "BIGINT": 64}
 """Sums of integers go round, as in Java."""
 _DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INTEGER": 10, "BIGINT": 19}
 _LENGTHS = frozenset({"VARCHAR", "VARBINARY"})
+GIVE_TEMPLATE = WayOut("give a savepoint of the new plan, which has them:", (Told(Option.TEMPLATE),))
+
+
+class WrittenAs(enum.Enum):
+    """How a type gets into the new savepoint, in Java serialization."""
+
+    KNOWN = enum.auto()
+    """It is stored already, or this release writes it."""
+    TEMPLATE = enum.auto()
+    """A template has it."""
+    NOTHING = enum.auto()
+    """It needs objects of Java that nothing at hand has."""
 
 
 @attrs.frozen
@@ -80,6 +95,7 @@ class RowColumn:
         keeps_null: Whether a null stays one in a type that is NOT NULL: Flink does not look at it in keys of operators,
             which have the types of one of several inputs.
         filled: What gives the value of a new one, if others do; then `begins` is that of no values.
+        written: How its type is written.
     """
 
     name: str
@@ -91,6 +107,7 @@ class RowColumn:
     is_partial: bool = False
     keeps_null: bool = False
     filled: Filled | None = None
+    written: WrittenAs = WrittenAs.KNOWN
 
 
 @attrs.frozen
@@ -269,6 +286,16 @@ def _findings(
                 (Flag.DROPS.of(f"$.{name}"),),
             )  # fmt: skip
     for column, of in zip(columns, types, strict=True):
+        if column.written is WrittenAs.TEMPLATE:
+            reason = "the type is stored as objects of Java, which are written as in the template"
+            ways = by_migration("the type is that of the template"), "keep the columns of the old query"
+            yield Finding(f"$.{column.name}", "SQL-22", Verdict.REQUIRES_MIGRATION, "", of.describe(), reason, ways)
+        elif column.written is WrittenAs.NOTHING:
+            reason = "the type is stored as objects of Java, which this release does not write"
+            yield Finding(
+                f"$.{column.name}", "SQL-22", Verdict.INCOMPATIBLE, "", of.describe(), reason,
+                (GIVE_TEMPLATE, "keep the columns of the old query"),
+            )  # fmt: skip
         yield from _begun(column, of) if column.takes is None else _taken(column, stored[column.takes], of)
 
 

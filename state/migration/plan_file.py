@@ -77,6 +77,7 @@ class StoredPlace:
 
 
 _ALLOWED = ("allows_partial", "allows_stale")
+_TEMPLATE = ("template", "template_metadata_sha256")
 
 
 @attrs.frozen
@@ -92,6 +93,7 @@ class NewTypes:
         old_plan: That of the old one, or "".
         allows_partial: Whether aggregates of it may begin now.
         allows_stale: Whether rows that were sent may stay.
+        template: A savepoint of the new plan, which has what this release does not write, or None.
     """
 
     job: str = ""
@@ -102,6 +104,7 @@ class NewTypes:
     old_plan: str = ""
     allows_partial: bool = False
     allows_stale: bool = False
+    template: StoredPlace | None = None
 
     @classmethod
     def read(cls, facts: Fields) -> NewTypes:
@@ -110,20 +113,27 @@ class NewTypes:
         digest = facts.text("metadata_sha256", optional=True)
         old_plan = facts.text("old_plan", optional=True) if "old_plan" in facts else ""
         partial, stale = (name in facts and facts.flag(name) for name in _ALLOWED)
+        template = StoredPlace(*map(facts.text, _TEMPLATE)) if _TEMPLATE[0] in facts else None
         facts.require_empty()
         kinds = (JOB, PROBE, QUERY, PLAN, SAME)
         if kind not in kinds:
             raise CorruptFile(f"new types come from one of {', '.join(map(repr, kinds))}, not from {kind[:80]!r}")
         if kind == PLAN:
-            return cls(plan=place, old_plan=old_plan, allows_partial=partial, allows_stale=stale)
+            return cls(
+                plan=place, old_plan=old_plan, allows_partial=partial, allows_stale=stale, template=template
+            )  # fmt: skip
         probe = StoredPlace(place, digest) if kind == PROBE else None
         return cls(place if kind == JOB else "", probe, kind == SAME, place if kind == QUERY else "")
 
     def to_data(self) -> dict[str, Any]:
         """Return the origin as plain data."""
         if self.plan:
-            given = {"from": PLAN, "place": self.plan, "metadata_sha256": None, "old_plan": self.old_plan or None}
-            return given | {name: True for name in _ALLOWED if getattr(self, name)}
+            given: dict[str, Any] = {"from": PLAN, "place": self.plan, "metadata_sha256": None}
+            given["old_plan"] = self.old_plan or None
+            given |= {name: True for name in _ALLOWED if getattr(self, name)}
+            if self.template is not None:
+                given |= dict(zip(_TEMPLATE, attrs.astuple(self.template), strict=True))
+            return given
         kind = SAME if self.stay else PROBE if self.probe else QUERY if self.query else JOB
         place, digest = self.query or self.job, ""
         if self.probe is not None:
@@ -136,7 +146,7 @@ class NewTypes:
         if self.query:
             return f"query {self.query}"
         if self.plan:
-            return f"plan {self.plan}"
+            return f"plan {self.plan}" + (f", objects of Java from {self.template.place}" if self.template else "")
         return f"probe {self.probe.place}" if self.probe else f"job {self.job}" if self.job else "a job in Python"
 
 

@@ -242,28 +242,36 @@ def new_side_of(
     Args:
         new_types: The origin in the file.
         load: A function that imports the job.
-        like: The present location of the probe; by default the one in the file.
-        allow_roots: The folders where files of the probe may lie, as in `Savepoint.open`.
+        like: The present location of the probe, or of the template; by default the one in the file.
+        allow_roots: The folders where its files may lie, as in `Savepoint.open`.
 
     Raises:
         JobNotFound: The job cannot be loaded.
         CorruptFile, UnsupportedFormat: A compiled plan cannot be read.
-        PlanChanged: The probe is another savepoint.
+        PlanChanged: The probe or the template is another savepoint.
         DeclarationError: The file does not name the job, which was passed in Python.
     """
     if new_types.stay:
         return None
-    if new_types.plan:
-        allowed = {"allows_partial": new_types.allows_partial, "allows_stale": new_types.allows_stale}
-        return describe_plans(new_types.plan, new_types.old_plan, **allowed)
-    if new_types.probe is not None:
-        probe = Savepoint.open(like or new_types.probe.place, allow_roots=allow_roots)
-        if probe.metadata_sha256 != new_types.probe.metadata_sha256:
+
+    def opened(stored: StoredPlace | None, what: str) -> JobDescription | None:
+        if stored is None:
+            return None
+        found = Savepoint.open(like or stored.place, allow_roots=allow_roots)
+        if found.metadata_sha256 != stored.metadata_sha256:
             raise PlanChanged.before_writing(
-                f"the probe {probe.place} is not the savepoint that the plan was made with",
+                f"the {what} {found.place} is not the savepoint that the plan was made with",
                 advice="pass that savepoint, or make the plan again",
             )
-        return probe.describe().as_probe()
+        return found.describe()
+
+    if new_types.plan:
+        allowed = {"allows_partial": new_types.allows_partial, "allows_stale": new_types.allows_stale}
+        template = opened(new_types.template, "template")
+        return describe_plans(new_types.plan, new_types.old_plan, **allowed, template=template)
+    probe = opened(new_types.probe, "probe")
+    if probe is not None:
+        return probe.as_probe()
     if not new_types.job:
         raise DeclarationError.before_writing(
             "the plan was made for a Job object in Python, which a plan file cannot contain",

@@ -90,7 +90,7 @@ class Growth:
 
 
 _REMOVING = frozenset({Removal.BY_KEY, Removal.BY_ROW, Removal.TAKEN_OFF})
-_LISTS = frozenset({ValueForm.ROWS, ValueForm.NUMBERED_KEYS})
+_LISTS = frozenset({ValueForm.ROWS, ValueForm.NUMBERED_KEYS, ValueForm.SORTED_COUNTS})
 
 
 def growth_of(operator: SqlOperator, state: SqlState) -> Growth:
@@ -103,7 +103,8 @@ def growth_of(operator: SqlOperator, state: SqlState) -> Growth:
     told = operator.states[0] if state.form is ValueForm.VIEW else state  # a view goes with the row that it is beside
     if told.removal in _REMOVING:
         leaves.append(Leaves.TAKEN_BACK)
-    if operator.kind == "rank" and not operator.ordered:  # one that takes rows back keeps them all
+    keeps_all = any(one.form is ValueForm.SORTED_COUNTS for one in operator.states)  # its input takes rows back
+    if operator.kind == "rank" and not keeps_all:
         leaves.append(Leaves.OUTRANKED)
     return Growth(_keeps(state), tuple(leaves), is_of_keys=bool(operator.keys))
 

@@ -15,6 +15,7 @@ import attrs
 from ...compat.description import StateKind
 from ...compat.sql.description import describe_query
 from ...compat.sql.query import Column, Namespace, Removal, SqlOperator, SqlQuery, SqlState, ValueForm
+from ...compat.sql.stored import require_template
 from ...serializers.errors import CorruptFile, SavepointNotFound
 from ...serializers.sql.logical_types import LogicalType
 from ..storage.files import read_file
@@ -260,11 +261,16 @@ def _rank(of: _Node, blank: SqlOperator) -> SqlOperator:
     if by_time or not sort:
         return attrs.evolve(told, unknown="the layout of a rank without an order, or by processing time, is not known")
     if strategy["type"] == "Retract":
-        data_state = SqlState(
+        rows = SqlState(
             name="data-state", kind=StateKind.MAP, form=ValueForm.ROWS, columns=columns, user_key=sort,
             ttl_ms=of.ttl_ms(), removal=of.removal(Removal.BY_ROW),
         )  # fmt: skip
-        return attrs.evolve(told, states=(data_state,), ordered=sort)
+        order = tuple((at, one["isAscending"], one["nullIsLast"]) for at, one in enumerate(data["orderBy"]["fields"]))
+        counts = SqlState(
+            name="sorted-map", form=ValueForm.SORTED_COUNTS, columns=sort, order=order, ttl_ms=rows.ttl_ms,
+            removal=rows.removal,
+        )  # fmt: skip
+        return attrs.evolve(told, states=(rows, counts))
     state = SqlState(name="Top1-Rank-State", columns=columns, ttl_ms=of.ttl_ms(), removal=of.removal(Removal.BY_KEY))
     if not is_first and strategy["type"] == "AppendFast":
         state = attrs.evolve(
@@ -442,7 +448,12 @@ _LAYOUTS: dict[str, Callable[[_Node, SqlOperator], SqlOperator]] = {
 
 
 def describe_plans(
-    new: str, old: str = "", *, allows_partial: bool = False, allows_stale: bool = False
+    new: str,
+    old: str = "",
+    *,
+    allows_partial: bool = False,
+    allows_stale: bool = False,
+    template: JobDescription | None = None,
 ) -> JobDescription:
     """Return the description of a new query of Flink SQL for `check` and `migrate`, from compiled plans.
 
@@ -451,14 +462,20 @@ def describe_plans(
         old: That of the query which wrote the state. Without it, equal types are all that is known.
         allows_partial: Whether aggregates may begin now, where others go on (rule SQL-15).
         allows_stale: Whether rows that were sent may stay where the new query would not have sent them (rule SQL-19).
+        template: A savepoint of the new query, `Savepoint.open(…).describe()`: what is stored as objects of Java, and
+            this release does not write, is taken from there (rule SQL-22). It may be of a query without any input.
 
     Raises:
         CorruptFile: A file is no compiled plan.
+        DeclarationError: The template is of another query.
         UnsupportedFormat: A column has a type that holds objects of Java.
         StorageFailed: A file cannot be read.
     """
-    was = read_query(old) if old else None
-    return describe_query(read_query(new), was, allows_partial=allows_partial, allows_stale=allows_stale)
+    was, becomes = read_query(old) if old else None, read_query(new)
+    if template is not None:
+        require_template(becomes, template)
+        becomes = attrs.evolve(becomes, origin=f"{becomes.origin}, objects of Java from {template.origin}")
+    return describe_query(becomes, was, allows_partial=allows_partial, allows_stale=allows_stale, template=template)
 
 
 def read_query(place: str) -> SqlQuery:

@@ -2,10 +2,13 @@
 
 import gzip
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 
 from stateshift import Savepoint
+from stateshift.serializers.snapshot import snapshot_to_bytes
 
 
 @pytest.fixture
@@ -282,3 +285,88 @@ def test_rows_that_become_equal_are_counted_together_and_the_counts_are_right(ru
     ]  # fmt: skip
     assert [16, 12] == [len(one) for one in rows]
     assert sum(count for count, _ in rows[0]) == sum(count for count, _ in rows[1])
+
+
+def types_in(savepoint):
+    """Give the types of a savepoint's rank as they are stored, comparator and all."""
+    found = Savepoint.open(savepoint).describe().operators
+    (rank,) = (one for one in found if any(state.name == "sorted-map" for state in one.states))
+    return {state.name: snapshot_to_bytes(state.value.snapshot) for state in rank.states}
+
+
+class TestTemplate:
+    """A rank that takes rows back, whose order has other types: real Flink made the savepoint, and that of no input."""
+
+    @pytest.fixture
+    def ranks(self, root):
+        folder = root / "tests/fixtures/flink-sql-template"
+        return [str(folder / one) for one in ("savepoint", "old.json", "new.json", "template")]
+
+    def test_it_is_asked_for_and_the_order_is_that_of_it(self, run, ranks, tmp_path):
+        savepoint, old, new, template = ranks
+        plans, target = ("--old-plan", old, "--plan", new), tmp_path / "new"
+
+        refused = run("check", savepoint, *plans)
+        assert 1 == refused.status
+        assert "give a savepoint of the new plan, which has them: --template" in refused.stdout
+        assert 4 == run("check", savepoint, *plans, "--template", template).status
+        ran = run("migrate", savepoint, target, *plans, "--template", template, "--json")
+        assert 0 == ran.status
+        places = ((target, "7_rank"), (savepoint, "9_rank"))
+        made, was = (Savepoint.open(place).operator(uid).state("sorted-map") for place, uid in places)
+        assert types_in(target) == types_in(template) != types_in(savepoint)
+        counts = [[(entry.key, {tuple(key): n for key, n in entry.value.items()}) for entry in one.read_entries()]
+                  for one in (made, was)]  # fmt: skip
+        assert [] != counts[0] == counts[1]
+        assert 0 == run("check", target, "--old-plan", new, "--plan", new).status
+
+    def test_a_plan_file_has_it_and_holds_it_to_what_it_was(self, run, ranks, tmp_path):
+        savepoint, old, new, template = ranks
+        file, moved = tmp_path / "plan.json", tmp_path / "moved"
+        shutil.copytree(template, moved)
+        planned = run("plan", savepoint, "--old-plan", old, "--plan", new, "--template", template, "-o", file)
+
+        assert 0 == planned.status
+        assert "the order of the keys is stored as objects of Java, which are written as in the template" in " ".join(
+            planned.stdout.split()
+        )
+        assert template == json.loads(file.read_text())["new_types"]["template"]
+        other = run("migrate", savepoint, tmp_path / "new", "--plan", file, "--template", savepoint)
+        assert 1 == other.status
+        assert "is not the savepoint that the plan was made with" in " ".join(other.stderr.split())
+        assert 0 == run("migrate", savepoint, tmp_path / "new", "--plan", file, "--template", moved).status
+
+    @pytest.mark.parametrize(
+        ("edit", "differs"),
+        [
+            (("BIGINT", "INT"), "the state accState of 5_group-aggregate is RowData<STRING, INT> in the plan, and is R"),
+            (('"isAscending" : false', '"isAscending" : true'), "the state sorted-map of 7_rank is a map in the order"),
+            (('"id" : 7,', '"id" : 70,'), "the savepoint has no state of 70_rank"),
+        ],
+    )  # fmt: skip
+    def test_one_of_another_plan_is_refused_with_what_differs(self, run, ranks, tmp_path, edit, differs):
+        savepoint, old, new, template = ranks
+        plan = tmp_path / "plan.json"
+        text = Path(new).read_text("utf-8").replace(*edit)
+        plan.write_text(text.replace('"source" : 7', '"source" : 70').replace('"target" : 7', '"target" : 70')
+                        if "70" in edit[1] else text, encoding="utf-8")  # fmt: skip
+        ran = run("check", savepoint, "--old-plan", old, "--plan", plan, "--template", template)
+
+        assert 2 == ran.status
+        words = " ".join(ran.stderr.split())
+        assert f"the template, savepoint {template}, is not of plan {plan}: {differs}" in words
+
+    def test_one_with_more_operators_is_refused(self, run, ranks, sample):
+        savepoint, *_, template = ranks
+        _, old, _ = sample("group-aggregate")
+        ran = run("check", savepoint, "--plan", old, "--template", template)
+
+        assert 2 == ran.status
+        assert "is not of plan" in " ".join(ran.stderr.split())
+
+    def test_it_is_of_a_plan(self, run, ranks):
+        savepoint, *_, template = ranks
+        ran = run("check", savepoint, "--template", template)
+
+        assert 2 == ran.status
+        assert "--template is a savepoint of a new query, and needs --plan" in " ".join(ran.stderr.split())

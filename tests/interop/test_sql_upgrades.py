@@ -63,7 +63,9 @@ def write_inputs(jobs, part):
 
 def changes(part):
     """Rows that are inserted, and some of them changed and deleted."""
-    rows = [{"id": 20 * part + one, "v": one % 5, "c": WORDS[one % 3]} for one in range(20)]
+    rows = [
+        {"id": 20 * part + one, "v": one % 5, "c": WORDS[one % 3], "e": [{"p": one}] * (one % 3)} for one in range(20)
+    ]
     yield from ({"before": None, "after": row, "op": "c"} for row in rows)
     yield from ({"before": row, "after": row | {"c": "changed"}, "op": "u"} for row in rows[::3])
     yield from ({"before": row, "after": None, "op": "d"} for row in rows[1::3])
@@ -137,9 +139,24 @@ def test_the_plans_that_are_kept_are_those_that_flink_compiles(flink, tmp_path, 
 
 
 def descriptions(jobs, upgrade):
-    return describe_plans(str(place_of(jobs, upgrade, "old"))), describe_plans(
-        str(place_of(jobs, upgrade, "new")), str(place_of(jobs, upgrade, "old")), allows_partial=True, allows_stale=True
-    )
+    old, new = (str(place_of(jobs, upgrade, side)) for side in ("old", "new"))
+    place = jobs.of(upgrade.row) / "template"
+    template = Savepoint.open(place).describe() if place.exists() else None
+    return describe_plans(old), describe_plans(new, old, allows_partial=True, allows_stale=True, template=template)
+
+
+def write_templates(jobs, upgrades):
+    """Run the new queries that need it on no input: the savepoints of that have no values."""
+    steps = []
+    for one in upgrades:
+        if one.given == "--template":
+            plan = jobs.of(one.row) / "without-input.json"
+            text = place_of(jobs, one, "new").read_text("utf-8")
+            plan.write_text(text.replace(str(jobs.place / "input"), str(jobs.place / "nothing")), encoding="utf-8")
+            steps.append(("empty", plan, "-", jobs.of(one.row) / "template"))
+    for table in (*TABLES, "Changed"):
+        (jobs.place / "nothing" / table).mkdir(parents=True, exist_ok=True)
+    jobs.run(*steps)
 
 
 def checked(jobs, upgrade):
@@ -171,6 +188,7 @@ def run_upgrades(jobs, upgrades):
 
     These read it in two halves, too: else it would be chance which half comes first.
     """
+    write_templates(jobs, upgrades)
     chosen = [one for one in upgrades if checked(jobs, one).decision != "refuse"]
     write_inputs(jobs, 0)
     sides = (("old", "before"), ("new", "half"))

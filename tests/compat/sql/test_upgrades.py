@@ -48,6 +48,8 @@ def report_of(plans, row, given="", **options):
     old, new = plans(row, "old"), plans(row, "new")
     if given == "--allow-stale":
         options["allows_stale"] = True
+    if given == "--template":
+        options["template"] = describe_query(new)
     repartition = Repartition() if given == "--repartition" else None
     return check(describe_query(old), describe_query(new, old, **options), repartition=repartition)
 
@@ -100,7 +102,8 @@ def test_what_begins_now_is_named_and_can_be_allowed(plans, upgrade):
         ("J3c", "SQL-11", "$"),
         ("GA7", "SQL-12", "$"),
         ("CEP1", "SQL-13", "$"),
-        ("RR4", "SQL-13", "$"),
+        ("RR4", "SQL-22", "$"),
+        ("AR1", "SQL-22", "$.e"),
         ("RR3", "SQL-8", "${}[].m"),
         ("OV9", "SQL-8", "$.$SUM0(MyTable.d) with retraction"),
         ("OV17", "SQL-11", "$"),
@@ -383,6 +386,15 @@ def test_a_new_column_of_a_type_that_cannot_be_written_is_refused(plans):
 
     assert Decision.REFUSE == report.decision
     assert any("does not write" in one.reason for one in report.all_findings())
+
+
+def test_a_type_that_cannot_be_written_is_refused_too_where_only_its_nulls_differ(plans):
+    old, new = plans("X13", "old", retyped("c", "ARRAY<ROW<`x` INT>> NOT NULL")), plans("X13", "old", NESTED)
+    of = describe_query(new)
+    refused, migrated = (check(describe_query(old), describe_query(new, old, template=one)) for one in (None, of))
+
+    assert (Decision.REFUSE, Decision.MIGRATE) == (refused.decision, migrated.decision)
+    assert "SQL-22" in rules_of(refused) & rules_of(migrated)
 
 
 def test_an_operator_that_the_user_renames_takes_its_state_along(root):

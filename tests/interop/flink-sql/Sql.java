@@ -47,6 +47,7 @@ import java.util.regex.*;
  * run PLAN SAVEPOINT|- OUT     the plan, from a savepoint, until its input is read; then a canonical savepoint into OUT
  * native PLAN SAVEPOINT|- OUT  the same with a native savepoint
  * ignoring PLAN SAVEPOINT OUT  the same, where the savepoint has state that the plan does not take
+ * empty PLAN - OUT             the same of a plan that has no input: as soon as it runs
  * live PLAN SECONDS            the plan for so long from when it runs, which is printed; results are written each second
  * </pre>
  */
@@ -56,6 +57,7 @@ public final class Sql {
 
     private static final HttpClient HTTP = HttpClient.newHttpClient();
     private static final Pattern RECORDS = Pattern.compile("\"(?:read|write)-records\":(\\d+)");
+    private static final Pattern BEGINS = Pattern.compile("\"status\":\"(?:CREATED|SCHEDULED|DEPLOYING|INITIALIZING)\"");
 
     public static void main(String[] a) {
         try {
@@ -228,8 +230,8 @@ public final class Sql {
         if (!savepoint.equals("-")) c.setString("execution.state-recovery.path", savepoint);
         if (step.equals("ignoring")) c.setString("execution.state-recovery.ignore-unclaimed-state", "true");
         JobClient j = start(plan, c, port);
-        long last = -1, since = System.nanoTime();
-        while (last <= 0 || System.nanoTime() - since < 1_500_000_000L) {
+        long last = -1, since = System.nanoTime(), least = step.equals("empty") ? 0 : 1;
+        while (last < least || System.nanoTime() - since < 1_500_000_000L) {
             Thread.sleep(100);
             if (j.getJobStatus().get().isTerminalState()) {
                 j.getJobExecutionResult().get();
@@ -250,7 +252,9 @@ public final class Sql {
 
     private static long records(int port, JobClient j) throws Exception {
         HttpRequest ask = HttpRequest.newBuilder(URI.create("http://127.0.0.1:" + port + "/jobs/" + j.getJobID())).build();
-        Matcher m = RECORDS.matcher(HTTP.send(ask, HttpResponse.BodyHandlers.ofString()).body());
+        String told = HTTP.send(ask, HttpResponse.BodyHandlers.ofString()).body();
+        if (BEGINS.matcher(told).find()) return -1;
+        Matcher m = RECORDS.matcher(told);
         long sum = 0;
         while (m.find()) sum += Long.parseLong(m.group(1));
         return sum;

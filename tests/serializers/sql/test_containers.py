@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift import CorruptSavepoint, DeclarationError, Verdict
+from stateshift import CorruptSavepoint, DeclarationError, Savepoint, Verdict
 from stateshift.serializers.primitives.numeric import IntSerializer, LongSerializer
 from stateshift.serializers.snapshot import read_versioned_snapshot, write_versioned_snapshot
 from stateshift.serializers.sql.containers import (
@@ -80,6 +81,22 @@ def test_a_sorted_map_in_another_order_is_another():
     assert Verdict.COMPATIBLE is sorted_map(COMPARATOR).ensure_compatibility(old).verdict
     assert Verdict.INCOMPATIBLE is sorted_map(OTHER).ensure_compatibility(old).verdict
     assert Verdict.INCOMPATIBLE is sorted_map(COMPARATOR).ensure_compatibility(LinkedListSerializerSnapshot()).verdict
+
+
+def test_a_sorted_map_takes_the_order_of_a_template():
+    old = sorted_map(COMPARATOR).snapshot_configuration()
+    result = attrs.evolve(sorted_map(OTHER), is_of_template=True).ensure_compatibility(old)
+
+    assert (Verdict.REQUIRES_MIGRATION, ["SQL-22"]) == (result.verdict, [one.rule for one in result.findings])
+
+
+def test_the_order_is_read_from_the_comparator_of_flink_alone(root):
+    stored = Savepoint.open(root / "tests/fixtures/flink-sql-template/template").describe()
+    (state,) = (one for operator in stored.operators for one in operator.states if one.name == "sorted-map")
+
+    words = [(of.describe(), *way) for of, *way in state.value.snapshot.order]
+    assert [("BIGINT", False, True), ("STRING", True, False)] == words
+    assert () == SortedMapSerializerSnapshot((), COMPARATOR).order == SortedMapSerializerSnapshot().order
 
 
 def test_a_comparator_is_not_made():
