@@ -24,7 +24,7 @@ from stateshift.state.testing import migrate_in_process
 
 PLANS = "tests/fixtures/flink-sql-upgrades.jsonl.gz"
 WORDS = ("ant", "bee", "", "Größe", "x" * 30, "crocodile")
-SAMPLE = ("OV8", "WJ2", "GA2", "TV5", "TN7b", "J3b", "X4", "X5", "X8", "KW3", "KW5", "UK3", "UK8", "LN1")
+SAMPLE = ("OV8", "WJ2", "GA2", "TV5", "TN7b", "J3b", "X4", "X5", "X8", "KW3", "KW5", "UK3", "UK8", "LN1", "RR6")
 """What runs with the other tests of Flink; the rest is run by `make interop-sql`."""
 BY_CHANCE = {
     "OV13": ("inputState", "smallestTSState"),
@@ -36,7 +36,7 @@ BY_CHANCE = {
 """States that say when a row was processed, or which of two tables was read first; of a change, or of an operator."""
 NOT_TAKEN = ("K1", "K3b")
 """What leaves state behind, which Flink is told to ignore, as `migrate` says."""
-OF_1_20 = ("GA2", "TV5", "X11", "KW3")
+OF_1_20 = ("GA2", "TV5", "X11", "KW3", "RR6")
 DRAWN = (*drawn(40), *drawn(14, OF_TIME, "E"))
 ALL = (*UPGRADES, *DRAWN)
 
