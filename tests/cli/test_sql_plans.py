@@ -339,7 +339,7 @@ class TestTemplate:
     @pytest.mark.parametrize(
         ("edit", "differs"),
         [
-            (("BIGINT", "INT"), "the state accState of 5_group-aggregate is RowData<STRING, INT> in the plan, and is R"),
+            (("BIGINT", "INT"), "the state accState of 5_group-aggregate is RowData<STRING, INT> in the plan"),
             (('"isAscending" : false', '"isAscending" : true'), "the state sorted-map of 7_rank is a map in the order"),
             (('"id" : 7,', '"id" : 70,'), "the savepoint has no state of 70_rank"),
         ],
