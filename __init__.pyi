@@ -69,6 +69,7 @@ from .serializers.primitives.abilities import Float32 as Float32
 from .serializers.primitives.abilities import Int8 as Int8
 from .serializers.primitives.abilities import Int16 as Int16
 from .serializers.primitives.abilities import Int32 as Int32
+from .serializers.pyflink.byte_keys import ByteArrayWrapper as ByteArrayWrapper
 from .serializers.records.classes import Field as Field
 from .serializers.records.classes import Record as Record
 from .serializers.records.classes import record as record

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 ANY = "*"
 """Matches any kind of snapshot."""
 
-_BUILT_IN = ("primitives", "flink", "temporal", "containers", "enums", "records", "rows", "avro", "pickled", "sql")
+_BUILT_IN = (
+    "primitives", "flink", "temporal", "containers", "enums", "records", "rows", "avro", "pickled", "sql", "pyflink",
+)  # fmt: skip
 _ENTRY_POINTS = "stateshift.families"
 """The group of the entry points by which installed packages register families."""
 

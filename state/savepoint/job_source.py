@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from .states import SavepointState
 
 _FACE = (
-    "AggregatingStateDescriptor", "Array", "BigInt", "Char", "Either", "Field", "Float32", "GlobalWindow", "Instant",
-    "Int8", "Int16", "Int32", "JavaDate", "Job", "ListStateDescriptor", "LocalDate", "LocalDateTime", "LocalTime",
-    "MapStateDescriptor", "Operator", "ReducingStateDescriptor", "Row", "SqlDate", "SqlTime", "SqlTimestamp",
-    "TimerServiceDescriptor", "TimeWindow", "ValueStateDescriptor", "VoidNamespace", "enum_options", "record",
-    "serializer_for",
+    "AggregatingStateDescriptor", "Array", "BigInt", "ByteArrayWrapper", "Char", "Either", "Field", "Float32",
+    "GlobalWindow", "Instant", "Int8", "Int16", "Int32", "JavaDate", "Job", "ListStateDescriptor", "LocalDate",
+    "LocalDateTime", "LocalTime", "MapStateDescriptor", "Operator", "ReducingStateDescriptor", "Row", "SqlDate",
+    "SqlTime", "SqlTimestamp", "TimerServiceDescriptor", "TimeWindow", "ValueStateDescriptor", "VoidNamespace",
+    "enum_options", "record", "serializer_for",
 )  # fmt: skip
 _OTHER_NAMES = ("Annotated", "Decimal", "attrs", "enum", "job", "self")
 _LAZY = (

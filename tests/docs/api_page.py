@@ -18,7 +18,8 @@ PAGES = {
             "stateshift",
             """
             record Field enum_options row_of Array Either Int8 Int16 Int32 BigInt Float32 Char AwareDatetime
-            NaiveDatetime serializer_for register_serializer AvroSerializer PickleSerializer CloudPickleSerializer
+            NaiveDatetime ByteArrayWrapper serializer_for register_serializer AvroSerializer PickleSerializer
+            CloudPickleSerializer
             """,
         ),
         "Values": (

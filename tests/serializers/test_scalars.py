@@ -26,6 +26,7 @@ from stateshift.serializers.flink.namespaces import (
 from stateshift.serializers.primitives import table as primitives
 from stateshift.serializers.primitives.numeric import NumberSerializer, NumberSnapshot
 from stateshift.serializers.primitives.table import NUMBERS, PRIMITIVES
+from stateshift.serializers.pyflink.byte_keys import ByteArrayWrapperSerializer
 from stateshift.serializers.registry import registry
 from stateshift.serializers.scalars import Scalar, ScalarSerializer, flink_id, snapshot_of
 from stateshift.serializers.temporal.serializers import TIMES, SqlTimestampSerializer
@@ -39,7 +40,7 @@ FROM_ROWS = (Ability.COLUMNS, Ability.JSON_FORMS, Ability.REWRITES, Ability.SOUR
 def test_the_tables_have_every_scalar_of_their_families():
     found = {cls for cls in built_in.serializers() if issubclass(cls, ScalarSerializer)}
 
-    assert {*PRIMITIVES, *TIMES, *NAMESPACES, BytesSerializer, VoidSerializer} == found
+    assert {*PRIMITIVES, *TIMES, *NAMESPACES, BytesSerializer, ByteArrayWrapperSerializer, VoidSerializer} == found
 
 
 @ROWS
