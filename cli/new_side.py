@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
@@ -56,6 +56,7 @@ class NewSide:
         allows_partial: Whether aggregates may begin now where others go on.
         allows_stale: Whether rows that were sent may stay where the new query would not have sent them.
         template: The path of a savepoint of the new plan, or "".
+        keeps_newest: Whether of stored rows that get one unique key the newest stays, where it is known.
     """
 
     job: str = ""
@@ -65,6 +66,16 @@ class NewSide:
     allows_partial: bool = False
     allows_stale: bool = False
     template: str = ""
+    keeps_newest: bool = False
+
+    @property
+    def said(self) -> dict[str, Any]:
+        """What is allowed, or asked for, of a compiled plan."""
+        return {
+            "allows_partial": self.allows_partial,
+            "allows_stale": self.allows_stale,
+            "keeps_newest": self.keeps_newest,
+        }
 
     def describe(self, *, is_old_known: bool = False) -> JobDescription:
         """Load the job, open the probe, or read the plans.
@@ -80,9 +91,8 @@ class NewSide:
             starts_with_plan(self.plan)
             if not self.old_plan and not is_old_known:
                 print_notice(_TYPES_ALONE)
-            allowed = {"allows_partial": self.allows_partial, "allows_stale": self.allows_stale}
             template = open_savepoint(self.template).describe() if self.template else None
-            return describe_plans(self.plan, self.old_plan, **allowed, template=template)
+            return describe_plans(self.plan, self.old_plan, **self.said, template=template)
         return open_savepoint(self.like).describe().as_probe()
 
     def required(self, *, or_else: str = "") -> NewSide:
@@ -133,8 +143,8 @@ class NewSide:
 
 new_side_options = as_one(
     "side",
-    lambda *, job_place, like, plan_place, old_plan, allow_partial, allow_stale, template: NewSide(
-        job_place, like, plan_place, old_plan, allow_partial, allow_stale, template
+    lambda *, job_place, like, plan_place, old_plan, allow_partial, allow_stale, template, keep_newest: NewSide(
+        job_place, like, plan_place, old_plan, allow_partial, allow_stale, template, keep_newest
     ),
     click.option(
         "--job",
@@ -177,6 +187,11 @@ new_side_options = as_one(
         "--allow-stale",
         is_flag=True,
         help="With --plan: rows that were sent may stay in the table where the new query would not have sent them.",
+    ),
+    click.option(
+        "--keep-newest",
+        is_flag=True,
+        help="With --plan: of stored rows that get one unique key, the newest by its time stamp stays.",
     ),
 )
 """`--job`, `--like`, `--plan`, `--old-plan` and `--template`; the command receives them as one argument `side`."""

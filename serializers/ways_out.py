@@ -34,6 +34,7 @@ class Option(enum.Enum):
     TEMPLATE = "--template"
     ALLOW_PARTIAL = "--allow-partial"
     ALLOW_STALE = "--allow-stale"
+    KEEP_NEWEST = "--keep-newest"
     REPARTITION = "--repartition"
     MAX_PARALLELISM = "--max-parallelism"
     ALLOW = "--allow"
@@ -262,6 +263,7 @@ _FORMS: Final = {
     Option.TEMPLATE: _Form('template=Savepoint.open("…").describe()', _Of.CALL),
     Option.ALLOW_PARTIAL: _Form("allows_partial=True", _Of.CALL, ""),
     Option.ALLOW_STALE: _Form("allows_stale=True", _Of.CALL, ""),
+    Option.KEEP_NEWEST: _Form("keeps_newest=True", _Of.CALL, ""),
     Option.REPARTITION: _Form("repartition=Repartition({})", word=""),
     Option.MAX_PARALLELISM: _Form("repartition=Repartition({})", item=lambda values: f"max_parallelism={values[0]}"),
     Option.ALLOW: _Form("guard=Guard(allow=[{}])", _Of.CALL),

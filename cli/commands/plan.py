@@ -145,8 +145,7 @@ def _new_types(side: NewSide | None) -> NewTypes:
         return NewTypes(job=side.job)
     if side.plan:
         return NewTypes(
-            plan=side.plan, old_plan=side.old_plan,
-            allows_partial=side.allows_partial, allows_stale=side.allows_stale,
+            plan=side.plan, old_plan=side.old_plan, **side.said,
             template=StoredPlace.of(open_savepoint(side.template), side.template) if side.template else None,
         )  # fmt: skip
     return NewTypes(probe=StoredPlace.of(open_savepoint(side.like), side.like))

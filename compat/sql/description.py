@@ -19,7 +19,7 @@ from ...serializers.sql.containers import SortedMapSerializer, SortedMapSerializ
 from ...serializers.sql.logical_types import OPAQUE, LogicalField, LogicalType
 from ...serializers.sql.row_changes import WrittenAs, resolve_columns
 from ...serializers.sql.serializers import RowDataSerializer, RowDataSerializerSnapshot, RowField
-from ...serializers.ways_out import by_migration
+from ...serializers.ways_out import Option, WayOut, by_migration
 from ..description import (
     Computation,
     JobDescription,
@@ -30,7 +30,7 @@ from ..description import (
     StateTransform,
     operator_id_of_uid,
 )
-from .layouts import RowsAnew, is_trimmed, keeps_otherwise, why_not
+from .layouts import Newest, RowsAnew, is_trimmed, keeps_otherwise, why_not
 from .pairing import pair_columns
 from .query import Namespace, Removal, SqlOperator, SqlQuery, SqlState, SqlUpgrade, ValueForm
 
@@ -64,6 +64,7 @@ def describe_query(
     allows_partial: bool = False,
     allows_stale: bool = False,
     template: JobDescription | None = None,
+    keeps_newest: bool = False,
 ) -> JobDescription:
     """Return the description of a query; operators whose layout is not known have no states in it.
 
@@ -73,9 +74,11 @@ def describe_query(
         allows_partial: Whether aggregates may begin now where others go on.
         allows_stale: Whether rows that were sent may stay where the new query would not have sent them.
         template: A savepoint of the new query, of which `require_template` has made sure.
+        keeps_newest: Whether of stored rows that get one unique key the newest stays, where it is known.
     """
     operators = tuple(describe_operator(one) for one in new.operators)
-    return JobDescription(new.origin, operators, upgrade=SqlUpgrade(new, old, allows_partial, allows_stale, template))
+    upgrade = SqlUpgrade(new, old, allows_partial, allows_stale, template, keeps_newest)
+    return JobDescription(new.origin, operators, upgrade=upgrade)
 
 
 def describe_operator(
@@ -83,6 +86,8 @@ def describe_operator(
     was: SqlOperator | None = None,
     stored: OperatorDescription | None = None,
     template: OperatorDescription | None = None,
+    *,
+    keeps_newest: bool = False,
 ) -> OperatorDescription:
     """Return the description of an operator; without an order of Java that neither of the two savepoints has.
 
@@ -91,6 +96,7 @@ def describe_operator(
         was: The old one whose state it takes over; None: it is described alone.
         stored: That one as it is stored: it has the types which a plan does not show.
         template: The operator in a savepoint of the new query: it has what this release does not write.
+        keeps_newest: Whether of stored rows that get one unique key the newest stays, where it is known.
     """
     key = None
     if of.keys or of.states:
@@ -101,11 +107,14 @@ def describe_operator(
         key = SerializerDescription.of(attrs.evolve(row, columns=kept))
     old = {} if was is None else {one.name: one for one in was.states}
     there, given = ({} if side is None else {one.name: one for one in side.states} for side in (stored, template))
-    states = (
-        describe_state(one, old.get(one.name), there.get(one.name), given.get(one.name))
-        for one in of.states
-        if one.form is not ValueForm.VIEW
-    )
+
+    def described(one: SqlState) -> StateDescription | None:
+        before, newest = old.get(one.name), Newest()
+        if before is not None and was is not None:
+            newest = Newest.of(before, was, of, is_asked=keeps_newest)
+        return describe_state(one, before, there.get(one.name), given.get(one.name), newest)
+
+    states = (described(one) for one in of.states if one.form is not ValueForm.VIEW)
     known = tuple(state for state in states if state is not None)
     uid = of.uids[0]
     return OperatorDescription(
@@ -145,6 +154,7 @@ def describe_state(
     was: SqlState | None = None,
     stored: StateDescription | None = None,
     template: StateDescription | None = None,
+    newest: Newest = Newest(),  # noqa: B008 - it is frozen
 ) -> StateDescription | None:
     """Return the description of a state, which takes over the values of an old one if there is one.
 
@@ -152,7 +162,7 @@ def describe_state(
     """
     snapshot = None if stored is None else stored.value.snapshot
     known = _Known(snapshot, None if template is None else template.value.snapshot)
-    transform = None if was is None or snapshot is None else _relaid(was, of, snapshot, known)
+    transform = None if was is None or snapshot is None else _relaid(was, of, snapshot, known, newest)
     old_columns, old_keys = (None, None) if was is None else (was.columns, was.user_key)
     item: TypeSerializer[Any]
     if of.form in _ITEMS:
@@ -198,7 +208,7 @@ def _sorted(of: SqlState, key: RowDataSerializer, known: _Known) -> SortedMapSer
 
 
 def _relaid(
-    was: SqlState, of: SqlState, stored: TypeSerializerConfigSnapshot[Any], known: _Known
+    was: SqlState, of: SqlState, stored: TypeSerializerConfigSnapshot[Any], known: _Known, newest: Newest
 ) -> StateTransform | None:
     """Return what writes stored rows as a new state keeps them; None if entries stay entries.
 
@@ -207,6 +217,7 @@ def _relaid(
         of: The new one.
         stored: The types of the old one.
         known: The same, and those of a template.
+        newest: Whether of rows with one unique key the newest stays.
     """
     if not (is_trimmed(was, of) or keeps_otherwise(was, of)):
         return None
@@ -223,28 +234,35 @@ def _relaid(
         keyed = resolve_columns(_row(of.user_key, columns, of.removal, there, is_key=True), before)
         keys = keyed.conversion
         findings += [one.below("<key>") for one in keyed.findings if one.verdict is Verdict.INCOMPATIBLE]
-    made = RowsAnew(was, of, found.conversion, keys)
-    return StateTransform(was.kind, made.title, made, (*_about(was, of), *findings))
+    made = RowsAnew(was, of, found.conversion, keys, newest)
+    return StateTransform(was.kind, made.title, made, (*_about(was, of, newest), *findings))
 
 
-def _about(was: SqlState, of: SqlState) -> Iterator[Finding]:
+def _about(was: SqlState, of: SqlState, newest: Newest) -> Iterator[Finding]:
     """Yield what is to be said of rows that are kept otherwise (SQL-19, SQL-20)."""
     rule, words = ("SQL-19", _kept(was, of)) if is_trimmed(was, of) else ("SQL-20", (was.layout, of.layout))
     if why := why_not(was, of):
-        ways: tuple[str, ...] = ("keep this part of the query as it was", "start the query without its state")
-        yield Finding("$", rule, Verdict.INCOMPATIBLE, *words, why, ways)
+        instead = ("keep this part of the query as it was", "start the query without its state")
+        yield Finding("$", rule, Verdict.INCOMPATIBLE, *words, why, instead)
     elif rule == "SQL-19":
         reason = "stored rows beyond are left out; those that were sent stay in the table, and are never taken back"
         ways_out = by_migration("the rows beyond are left out"), "keep the number of rows"
         yield Finding("$", rule, Verdict.REQUIRES_MIGRATION, *words, reason, ways_out, (Flag.STALE,))
     else:
         gains = of.form is not ValueForm.COUNT
-        reason = "the unique key of the rows decides how Flink keeps them" + (
-            "; two stored rows with one key abort the migration" if gains else ""
-        )
-        flags = (Flag.COLLISION_CHECK,) if gains else ()
-        ways_out = by_migration("the rows are kept in the other way"), "keep the unique key as it was"
-        yield Finding("$", rule, Verdict.REQUIRES_MIGRATION, *words, reason, ways_out, flags)
+        reason = "the unique key of the rows decides how Flink keeps them"
+        flags = [Flag.COLLISION_CHECK] if gains else []
+        ways = [by_migration("the rows are kept in the other way"), WayOut("keep the unique key as it was")]
+        if gains and newest.stays:
+            reason += "; of rows with one key the newest stays, and what was sent of the others is never taken back"
+            flags.append(Flag.STALE)
+        elif gains:
+            reason += "; two stored rows with one key abort the migration"
+            if newest.is_asked:
+                reason += f", and the newest does not stay: {newest.lacks}"
+            elif not newest.lacks:
+                ways.append(WayOut.telling("have the newest of such rows stay:", Option.KEEP_NEWEST))
+        yield Finding("$", rule, Verdict.REQUIRES_MIGRATION, *words, reason, tuple(ways), tuple(flags))
 
 
 def _kept(was: SqlState, of: SqlState) -> tuple[str, str]:

@@ -6,7 +6,8 @@ Flink keeps a side of a join in one of three ways, by the unique keys of its row
     one                         map of unique key and row
     one within the join key     the only row
 
-All that a key has is read, and written in the other way. Rules SQL-19 and SQL-20.
+All that a key has is read, and written in the other way. Two rows with one unique key end the migration, or the newest
+stays, where the time stamps of a time to live say which one that is. Rules SQL-19 and SQL-20.
 Source: specs of SQL operators, B; `JoinInputSideSpec`, `AppendOnlyTopNFunction`, `UpdatableTopNFunction` of Flink 2.3.
 """
 
@@ -21,13 +22,14 @@ from ...serializers.errors import ValuesCollide, shown
 from ...serializers.rows.values import RowKind
 from ...serializers.sql.binary_rows import room_of_null
 from ...serializers.sql.values import RowData
+from ...serializers.ways_out import Option, Told, WayOut
 from ..description import StateKind
-from .query import ValueForm
+from .query import Removal, ValueForm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from .query import SqlState
+    from .query import SqlOperator, SqlState
 
 _SORTED = frozenset(
     {
@@ -59,6 +61,47 @@ class KeptRow:
 
 
 @attrs.frozen
+class Newest:
+    """Whether of stored rows with one unique key the newest stays.
+
+    Attributes:
+        is_asked: Whether the caller has said so.
+        lacks: Why it is not known which one is the newest, or what becomes of the others; "": it is known.
+    """
+
+    is_asked: bool = False
+    lacks: str = ""
+
+    @property
+    def stays(self) -> bool:
+        """Whether it stays; else such rows end the migration."""
+        return self.is_asked and not self.lacks
+
+    @classmethod
+    def of(cls, state: SqlState, was: SqlOperator, becomes: SqlOperator, *, is_asked: bool) -> Newest:
+        """Return what is known of a stored side of a join, where two rows of it may get one unique key.
+
+        A row has the time of the last input that was equal to it, or, where rows are taken back or matches are counted,
+        that of such an input: only the first says which row is the newest.
+
+        Args:
+            state: The stored side.
+            was: The old join.
+            becomes: The new one.
+            is_asked: Whether the caller has said that it stays.
+        """
+        if not state.ttl_ms:
+            return cls(is_asked, "rows have a time stamp only with a time to live")
+        if state.removal is not Removal.NEVER:
+            return cls(is_asked, "the input takes rows back, and the time stamp of a row may be that of one taken back")
+        if any(one.has_number for one in was.states):
+            return cls(is_asked, "the join counts matches, and would count those of rows that are left out")
+        if becomes.is_followed:
+            return cls(is_asked, "an operator behind the join keeps what came of rows that would be left out")
+        return cls(is_asked)
+
+
+@attrs.frozen
 class RowsAnew:
     """Writes the rows of a key as another state keeps them.
 
@@ -67,12 +110,14 @@ class RowsAnew:
         becomes: The new one.
         rows: Makes the new row of a stored one; None: it stays.
         keys: Makes the new key of an entry of a stored one, where entries stay; None: it stays.
+        newest: Whether of rows with one unique key the newest stays.
     """
 
     was: SqlState
     becomes: SqlState
     rows: Callable[[Any], Any] | None = None
     keys: Callable[[Any], Any] | None = None
+    newest: Newest = Newest()
 
     @property
     def title(self) -> str:
@@ -123,18 +168,33 @@ class RowsAnew:
             return self._counted(kept)
         if self.becomes.form is ValueForm.ROWS:
             return self._listed(kept)
-        single: dict[Any, Any] = {}
+        groups: dict[Any, list[KeptRow]] = {}
         for one in kept:
-            key = self._key(one)
-            if one.count != 1 or key in single:
-                there = f"is there {one.count} times" if one.count != 1 else "is not the only one with it"
-                raise ValuesCollide(
-                    f"the new query says that rows have a unique key, and the row {shown(one.row)} {there}",
-                    advice=f"{_KEEP_KEY}; or have the old query take such rows back, and make another savepoint",
-                    rule="SQL-20",
-                )
-            single[key] = self._item(one, one.row)
-        return single if self.becomes.kind is StateKind.MAP else next(iter(single.values()), None)
+            groups.setdefault(self._key(one), []).append(one)
+        only = {key: self._only(rows) for key, rows in groups.items()}
+        items = {key: self._item(one, one.row) for key, one in only.items()}
+        return items if self.becomes.kind is StateKind.MAP else next(iter(items.values()), None)
+
+    def _only(self, rows: list[KeptRow]) -> KeptRow:
+        """Return the row that stays of those with one unique key."""
+        *others, one = rows
+        if self.newest.stays:
+            last = max(row.stamp or 0 for row in rows)
+            one, *others = (row for row in rows if row.stamp == last)
+            others = [row for row in others if row.row != one.row]
+        if not others and (one.count == 1 or self.newest.stays):
+            return one
+        if self.newest.stays:
+            told = f"{shown(one.row)} and {shown(others[0].row)} have one, and one time stamp: neither is the newest"
+        elif one.count != 1:
+            told = f"the row {shown(one.row)} is there {one.count} times"
+        else:
+            told = f"the row {shown(one.row)} is not the only one with it"
+        if self.newest.is_asked or self.newest.lacks:
+            advice = WayOut(f"{_KEEP_KEY}; or have the old query take such rows back, and make another savepoint")
+        else:
+            advice = WayOut("keep the newest of such rows:", (Told(Option.KEEP_NEWEST),), more=f"; or {_KEEP_KEY}")
+        raise ValuesCollide(f"the new query says that rows have a unique key, and {told}", advice=advice, rule="SQL-20")
 
     def _key(self, one: KeptRow) -> RowData | None:
         if self.becomes.kind is not StateKind.MAP:

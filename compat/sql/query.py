@@ -165,6 +165,7 @@ class SqlOperator:
         work: What else decides what it does with them, in words.
         unknown: Why its states are not known, or "".
         uids: The uids that Flink gives to its transformations.
+        is_followed: Whether an operator behind it keeps what comes of the rows that it sends.
     """
 
     node: int
@@ -176,6 +177,7 @@ class SqlOperator:
     work: str = ""
     unknown: str = ""
     uids: tuple[str, ...] = ()
+    is_followed: bool = False
 
     @property
     def title(self) -> str:
@@ -242,6 +244,7 @@ class SqlUpgrade:
         allows_partial: Whether aggregates may begin now where others go on.
         allows_stale: Whether rows that were sent may stay where the new query would not have sent them.
         template: A savepoint of the new query, which has what this release does not write; None: there is none.
+        keeps_newest: Whether of stored rows that get one unique key the newest stays, where it is known.
     """
 
     new: SqlQuery
@@ -249,6 +252,7 @@ class SqlUpgrade:
     allows_partial: bool = False
     allows_stale: bool = False
     template: JobDescription | None = attrs.field(default=None, repr=False)
+    keeps_newest: bool = False
 
     def asks(self) -> frozenset[Flag]:
         """Return what is refused until the caller allows it."""

@@ -118,7 +118,8 @@ class _TakeOver:
         ]  # fmt: skip
         if not is_known:
             return carried
-        described = describe_operator(one, was, stored, _in_template(self.upgrade, one))
+        template = _in_template(self.upgrade, one)
+        described = describe_operator(one, was, stored, template, keeps_newest=self.upgrade.keeps_newest)
         if stored is None or was is None:
             return [described, *carried]
         told = {state.name for state in described.states}

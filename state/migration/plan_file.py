@@ -76,7 +76,7 @@ class StoredPlace:
         return cls(place or savepoint.place, savepoint.metadata_sha256)
 
 
-_ALLOWED = ("allows_partial", "allows_stale")
+_SAID = ("allows_partial", "allows_stale", "keeps_newest")
 _TEMPLATE = ("template", "template_metadata_sha256")
 
 
@@ -94,6 +94,7 @@ class NewTypes:
         allows_partial: Whether aggregates of it may begin now.
         allows_stale: Whether rows that were sent may stay.
         template: A savepoint of the new plan, which has what this release does not write, or None.
+        keeps_newest: Whether of stored rows that get one unique key the newest stays.
     """
 
     job: str = ""
@@ -105,6 +106,12 @@ class NewTypes:
     allows_partial: bool = False
     allows_stale: bool = False
     template: StoredPlace | None = None
+    keeps_newest: bool = False
+
+    @property
+    def said(self) -> dict[str, Any]:
+        """What is allowed, or asked for, of a compiled plan; by the names in files, and those of `describe_plans`."""
+        return {name: getattr(self, name) for name in _SAID}
 
     @classmethod
     def read(cls, facts: Fields) -> NewTypes:
@@ -112,7 +119,7 @@ class NewTypes:
         kind, place = facts.text("from"), facts.text("place", optional=True)
         digest = facts.text("metadata_sha256", optional=True)
         old_plan = facts.text("old_plan", optional=True) if "old_plan" in facts else ""
-        partial, stale = (name in facts and facts.flag(name) for name in _ALLOWED)
+        said: dict[str, Any] = {name: name in facts and facts.flag(name) for name in _SAID}
         template = StoredPlace(*map(facts.text, _TEMPLATE)) if _TEMPLATE[0] in facts else None
         facts.require_empty()
         kinds = (JOB, PROBE, QUERY, PLAN, SAME)
@@ -120,7 +127,7 @@ class NewTypes:
             raise CorruptFile(f"new types come from one of {', '.join(map(repr, kinds))}, not from {kind[:80]!r}")
         if kind == PLAN:
             return cls(
-                plan=place, old_plan=old_plan, allows_partial=partial, allows_stale=stale, template=template
+                plan=place, old_plan=old_plan, template=template, **said
             )  # fmt: skip
         probe = StoredPlace(place, digest) if kind == PROBE else None
         return cls(place if kind == JOB else "", probe, kind == SAME, place if kind == QUERY else "")
@@ -130,7 +137,7 @@ class NewTypes:
         if self.plan:
             given: dict[str, Any] = {"from": PLAN, "place": self.plan, "metadata_sha256": None}
             given["old_plan"] = self.old_plan or None
-            given |= {name: True for name in _ALLOWED if getattr(self, name)}
+            given |= {name: True for name, is_said in self.said.items() if is_said}
             if self.template is not None:
                 given |= dict(zip(_TEMPLATE, attrs.astuple(self.template), strict=True))
             return given

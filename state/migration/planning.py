@@ -266,9 +266,8 @@ def new_side_of(
         return found.describe()
 
     if new_types.plan:
-        allowed = {"allows_partial": new_types.allows_partial, "allows_stale": new_types.allows_stale}
         template = opened(new_types.template, "template")
-        return describe_plans(new_types.plan, new_types.old_plan, **allowed, template=template)
+        return describe_plans(new_types.plan, new_types.old_plan, **new_types.said, template=template)
     probe = opened(new_types.probe, "probe")
     if probe is not None:
         return probe.as_probe()

@@ -77,7 +77,9 @@ def describe_plan(plan: CompiledPlan) -> SqlQuery:
         UnsupportedFormat: A column has a type that holds objects of Java.
     """
     lineage = Lineage(plan)
-    operators = tuple(_operator(lineage, node) for node in plan.nodes.values() if not _is_stateless(node))
+    found = [_operator(lineage, node) for node in plan.nodes.values() if not _is_stateless(node)]
+    before = _before(plan, (one.node for one in found if one.is_keyed))
+    operators = tuple(attrs.evolve(one, is_followed=one.node in before) for one in found)
     sinks = {
         table_of(node): tuple(one for rows in lineage.inputs(node) for one in rows.conditions)
         for node in plan.nodes.values()
@@ -86,6 +88,17 @@ def describe_plan(plan: CompiledPlan) -> SqlQuery:
     tables = {name: options_of(node) for node in plan.nodes.values() if (name := table_of(node))}
     functions = sorted({name for node in plan.nodes.values() for name in functions_in(node.data)})
     return SqlQuery(f"plan {plan.place}", plan.flink_version, operators, sinks, tables, tuple(functions))
+
+
+def _before(plan: CompiledPlan, nodes: Iterable[int]) -> set[int]:
+    """Return the numbers of all operators whose rows reach some of these."""
+    found: set[int] = set()
+    pending = list(nodes)
+    while pending:
+        missing = set(plan.before.get(pending.pop(), ())) - found
+        found |= missing
+        pending += missing
+    return found
 
 
 def _is_stateless(node: PlanNode) -> bool:
@@ -454,6 +467,7 @@ def describe_plans(
     allows_partial: bool = False,
     allows_stale: bool = False,
     template: JobDescription | None = None,
+    keeps_newest: bool = False,
 ) -> JobDescription:
     """Return the description of a new query of Flink SQL for `check` and `migrate`, from compiled plans.
 
@@ -464,6 +478,8 @@ def describe_plans(
         allows_stale: Whether rows that were sent may stay where the new query would not have sent them (rule SQL-19).
         template: A savepoint of the new query, `Savepoint.open(…).describe()`: what is stored as objects of Java, and
             this release does not write, is taken from there (rule SQL-22). It may be of a query without any input.
+        keeps_newest: Whether of stored rows that get one unique key the newest stays, where its time stamp says which
+            one that is (rule SQL-20).
 
     Raises:
         CorruptFile: A file is no compiled plan.
@@ -475,7 +491,10 @@ def describe_plans(
     if template is not None:
         require_template(becomes, template)
         becomes = attrs.evolve(becomes, origin=f"{becomes.origin}, objects of Java from {template.origin}")
-    return describe_query(becomes, was, allows_partial=allows_partial, allows_stale=allows_stale, template=template)
+    return describe_query(
+        becomes, was, allows_partial=allows_partial, allows_stale=allows_stale, template=template,
+        keeps_newest=keeps_newest,
+    )  # fmt: skip
 
 
 def read_query(place: str) -> SqlQuery:
