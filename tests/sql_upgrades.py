@@ -713,3 +713,14 @@ UPGRADES = [
     Upgrade("TTL5", _hinted(LEFT.format("m.a, m.c, o.z"), m="1d", o="2d"), LEFT.format("m.a, m.c, o.z"), "migrate", ""),
     _same("TTL6", _hinted(OF_THIRD.format("RIGHT JOIN", "g"), m="1d", t="1d"), UNIQUE),
 ]
+
+NEWEST = Upgrade(
+    "NEWEST",
+    _hinted(JOIN.format("m.a, m.c, o.z", "m.a = o.x"), m="1d", o="1d"),
+    _hinted(JOIN.format("m.a, m.c, o.z", "m.a = o.x"), m="1d", o="1d"),
+    "migrate",
+    "",
+    tables={"Other": f"{TABLES['Other']}, PRIMARY KEY (x) NOT ENFORCED"},
+    given="--keep-newest",
+)
+"""A unique key that stored rows share: `test_sql_upgrades.py` stores them one after the other."""

@@ -22,7 +22,7 @@ from ...serializers.errors import ValuesCollide, shown
 from ...serializers.rows.values import RowKind
 from ...serializers.sql.binary_rows import room_of_null
 from ...serializers.sql.values import RowData
-from ...serializers.ways_out import Option, Told, WayOut
+from ...serializers.ways_out import Option, WayOut
 from ..description import StateKind
 from .query import Removal, ValueForm
 
@@ -190,11 +190,12 @@ class RowsAnew:
             told = f"the row {shown(one.row)} is there {one.count} times"
         else:
             told = f"the row {shown(one.row)} is not the only one with it"
-        if self.newest.is_asked or self.newest.lacks:
-            advice = WayOut(f"{_KEEP_KEY}; or have the old query take such rows back, and make another savepoint")
-        else:
-            advice = WayOut("keep the newest of such rows:", (Told(Option.KEEP_NEWEST),), more=f"; or {_KEEP_KEY}")
-        raise ValuesCollide(f"the new query says that rows have a unique key, and {told}", advice=advice, rule="SQL-20")
+        ways: list[str | WayOut] = [_KEEP_KEY, "have the old query take such rows back, and make another savepoint"]
+        if not self.newest.is_asked and not self.newest.lacks:
+            ways.insert(0, WayOut.telling("have the newest of such rows stay:", Option.KEEP_NEWEST))
+        raise ValuesCollide(
+            f"the new query says that rows have a unique key, and {told}", advice=tuple(ways), rule="SQL-20"
+        )
 
     def _key(self, one: KeptRow) -> RowData | None:
         if self.becomes.kind is not StateKind.MAP:

@@ -370,3 +370,38 @@ class TestTemplate:
 
         assert 2 == ran.status
         assert "--template is a savepoint of a new query, and needs --plan" in " ".join(ran.stderr.split())
+
+
+class TestKeepNewest:
+    """Two stored rows have a key that is unique now: real Flink read one of them some time after the other."""
+
+    @pytest.fixture
+    def joined(self, root):
+        folder = root / "tests/fixtures/flink-sql-newest"
+        return str(folder / "savepoint"), ("--old-plan", str(folder / "old.json"), "--plan", str(folder / "new.json"))
+
+    def test_without_it_the_migration_ends_and_names_it(self, run, joined, tmp_path):
+        savepoint, plans = joined
+        checked, ran = run("check", savepoint, *plans), run("migrate", savepoint, tmp_path / "new", *plans)
+
+        assert (4, 6) == (checked.status, ran.status)
+        assert "have the newest of such rows stay: --keep-newest" in " ".join(checked.stdout.split())
+        words = " ".join(ran.stderr.split())
+        assert "is not the only one with it" in words
+        assert "have the newest of such rows stay: --keep-newest" in words
+        assert not (tmp_path / "new").exists()
+
+    def test_with_it_the_row_that_was_written_last_stays(self, run, joined, tmp_path):
+        savepoint, plans = joined
+        file, target, options = tmp_path / "plan.json", tmp_path / "new", ("--keep-newest", "--allow-stale")
+
+        assert 1 == run("migrate", savepoint, target, *plans, "--keep-newest").status  # what was sent is stale
+        assert 0 == run("plan", savepoint, *plans, *options, "-o", file).status
+        assert json.loads(file.read_text())["new_types"]["keeps_newest"] is True
+        assert 0 == run("migrate", savepoint, target, "--plan", file).status
+        rows = (
+            entry.value.value
+            for entry in Savepoint.open(target).operator("9_join").state("right-records").read_entries()
+        )
+        assert [(0, "0 of 0"), (1, "1 of 1"), (2, "1 of 2"), (3, "1 of 3")] == sorted(map(tuple, rows))
+        assert 0 == run("verify", target, "--values").status

@@ -12,12 +12,13 @@ import attrs
 import pytest
 from sql_draws import OF_TIME, drawn
 from sql_jobs import FILES, SqlJobs, contents
-from sql_upgrades import TABLES, UPGRADES
+from sql_upgrades import NEWEST, TABLES, UPGRADES
 
 from stateshift import MigrationOptions, Savepoint, check
 from stateshift.compat.repartition import Repartition
 from stateshift.serializers.errors import ValuesCollide
 from stateshift.serializers.sql.serializers import RowDataSerializer
+from stateshift.serializers.ways_out import Option
 from stateshift.state import describe_plans
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.testing import migrate_in_process
@@ -319,6 +320,39 @@ def require_equal(ran, upgrade):
         is_rank = place[1] == "data-state-with-append"
         said, found = (compared(without(one, new.get(place, ())), is_rank=is_rank) for one in (expected, after[place]))
         assert said == found
+
+
+@pytest.mark.slow
+def test_the_newest_row_of_a_unique_key_stays(flink, tmp_path):
+    """A row of each key in a file, and a file for each run: so the time stamps of a key's rows differ."""
+    jobs = SqlJobs(flink("2.3"), tmp_path)
+    compile_plans(jobs, [NEWEST])
+    folder, old, new = jobs.of(NEWEST.row), *(place_of(jobs, NEWEST, side) for side in ("old", "new"))
+
+    def write(part, keys):
+        at = f"2024-01-0{1 + part} 00:00:00.000"
+        jobs.append("Other", f"part-{part}.csv", *((x, part, f"{part} of {x}", at) for x in keys))
+        jobs.append("MyTable", f"part-{part}.csv", *((x, part, f"{part} of {x}", 1, at) for x in range(12)))
+
+    def described(**options):
+        return describe_plans(str(new), str(old), allows_stale=True, **options)
+
+    write(0, range(6))
+    jobs.run(("run", old, "-", folder / "first"), ("run", new, "-", folder / "first-of-new"))
+    write(1, range(2, 8))
+    jobs.run(("run", old, folder / "first", folder / "before"), ("run", new, folder / "first-of-new", folder / "half"))
+    before = Savepoint.open(folder / "before")
+    with pytest.raises(ValuesCollide, match="unique key") as collided:
+        migrate_in_process(before, folder / "ours", described())
+    assert collided.value.ways_out[0].mentions(Option.KEEP_NEWEST)
+    migrate_in_process(before, folder / "ours", described(keeps_newest=True))
+    assert verify(folder / "ours").ok
+    write(2, range(4, 10))
+    jobs.run(("run", new, folder / "ours", folder / "after"), ("run", new, folder / "half", folder / "whole"))
+
+    found, expected = ({place: compared(one, is_rank=False) for place, one in contents(folder / of).items()}
+                       for of in ("after", "whole"))  # fmt: skip
+    assert expected == found
 
 
 @pytest.mark.slow

@@ -4,12 +4,13 @@ import attrs
 import pytest
 
 from stateshift.compat.description import StateKind
-from stateshift.compat.sql.layouts import RowsAnew, keeps_otherwise, why_not
-from stateshift.compat.sql.query import Column, SqlState, ValueForm
+from stateshift.compat.sql.layouts import Newest, RowsAnew, keeps_otherwise, why_not
+from stateshift.compat.sql.query import Column, Removal, SqlOperator, SqlState, ValueForm
 from stateshift.serializers.containers.ttl import TtlValue
 from stateshift.serializers.errors import ValuesCollide
 from stateshift.serializers.sql.logical_types import LogicalType
 from stateshift.serializers.sql.values import RowData
+from stateshift.serializers.ways_out import Option
 
 ID, NAME = Column("id", LogicalType("BIGINT"), "t.id"), Column("name", LogicalType("VARCHAR"), "t.name")
 SIDE = SqlState(name="left-records", columns=(ID, NAME), is_side=True)
@@ -61,6 +62,62 @@ def test_the_rows_of_a_key_are_kept_by_their_unique_key_and_without_one(was, bec
 def test_two_rows_with_one_unique_key_are_refused(was, becomes, stored):
     with pytest.raises(ValuesCollide, match="unique key"):
         RowsAnew(was, becomes)(stored)
+
+
+STAYS = Newest(is_asked=True)
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "stored", "expected"),
+    [
+        (COUNTED, SIDE, {ANT: TtlValue(9, 1), BEE: TtlValue(4, 1)}, TtlValue(9, ANT)),
+        (COUNTED, SIDE, {ANT: TtlValue(4, 2)}, TtlValue(4, ANT)),
+        (
+            COUNTED,
+            BY_NAME,
+            {ANT: TtlValue(3, 2), BEE: TtlValue(5, 1), SECOND_ANT: TtlValue(8, 1)},
+            {RowData("ant"): TtlValue(8, SECOND_ANT), RowData("bee"): TtlValue(5, BEE)},
+        ),
+        (BY_ID, SIDE, {RowData(1): TtlValue(3, ANT), RowData(2): TtlValue(8, BEE)}, TtlValue(8, BEE)),
+    ],
+)
+def test_the_newest_of_the_rows_with_one_unique_key_stays(was, becomes, stored, expected):
+    assert expected == RowsAnew(was, becomes, newest=STAYS)(stored)
+
+
+def test_of_two_rows_of_one_time_neither_is_the_newest():
+    anew = RowsAnew(COUNTED, SIDE, newest=STAYS)
+
+    with pytest.raises(ValuesCollide, match="neither is the newest"):
+        anew({ANT: TtlValue(9, 1), BEE: TtlValue(9, 1)})
+    assert TtlValue(11, ANT) == anew({ANT: TtlValue(11, 1), BEE: TtlValue(9, 1), SECOND_ANT: TtlValue(9, 1)})
+    same = RowsAnew(COUNTED, SIDE, rows=lambda row: RowData(row[1]), newest=STAYS)
+    assert TtlValue(9, RowData("ant")) == same({ANT: TtlValue(9, 1), SECOND_ANT: TtlValue(9, 1)})
+
+
+@pytest.mark.parametrize(
+    ("newest", "is_offered"),
+    [(Newest(), True), (Newest(lacks="why"), False), (Newest(is_asked=True, lacks="why"), False)],
+)
+def test_rows_that_collide_say_that_the_newest_may_stay_where_it_is_known(newest, is_offered):
+    with pytest.raises(ValuesCollide, match="unique key") as collided:
+        RowsAnew(COUNTED, SIDE, newest=newest)({ANT: TtlValue(9, 1), BEE: TtlValue(4, 1)})
+
+    assert is_offered is any(way.mentions(Option.KEEP_NEWEST) for way in collided.value.ways_out)
+
+
+def test_the_newest_is_known_where_rows_only_come_and_nothing_counts_them():
+    stamped = attrs.evolve(COUNTED, ttl_ms=9, removal=Removal.NEVER)
+    join = SqlOperator(node=1, kind="join", line=1, states=(stamped, stamped))
+
+    def lacks(state, was=join, becomes=join):
+        return Newest.of(state, was, becomes, is_asked=True).lacks
+
+    assert not lacks(stamped)
+    assert "time to live" in lacks(attrs.evolve(stamped, ttl_ms=0))
+    assert "takes rows back" in lacks(attrs.evolve(stamped, removal=Removal.BY_ROW))
+    assert "matches" in lacks(stamped, attrs.evolve(join, states=(stamped, numbered(stamped))))
+    assert "behind the join" in lacks(stamped, becomes=attrs.evolve(join, is_followed=True))
 
 
 def test_rows_that_become_equal_are_counted_together_and_the_newest_stamp_stays():

@@ -345,6 +345,44 @@ def test_a_time_to_live_is_switched_on_and_off_as_the_plans_say(plans):
         assert Decision.REFUSE == refused.decision
 
 
+def living(plan):
+    """Give all state a time to live."""
+    for node in plan["nodes"]:
+        for state in node.get("state", ()):
+            state["ttl"] = "1 d"
+    return plan
+
+
+def test_the_newest_row_of_a_unique_key_stays_if_that_is_asked_for_and_what_was_sent_is_stale(plans):
+    old, new = plans("UK1", "old", living), plans("UK1", "new", living)
+
+    def about(**options):
+        report = check(describe_query(old), describe_query(new, old, **options))
+        return report, next(one for one in report.all_findings() if one.rule == "SQL-20")
+
+    (plain, offered), (stale, _), (asked, told) = (
+        about(), about(keeps_newest=True), about(keeps_newest=True, allows_stale=True)
+    )  # fmt: skip
+    assert [Decision.MIGRATE, Decision.REFUSE, Decision.MIGRATE] == [one.decision for one in (plain, stale, asked)]
+    assert any(way.mentions(Option.KEEP_NEWEST) for way in offered.ways_out)
+    assert told.has(Flag.STALE)
+    assert told.has(Flag.COLLISION_CHECK)
+    assert not offered.has(Flag.STALE)
+
+
+@pytest.mark.parametrize(("row", "change"), [("UK1", None), ("UK3", living)])
+def test_where_the_newest_is_not_known_such_rows_end_the_migration_and_it_is_said_why(plans, row, change):
+    """Without a time to live there are no time stamps; a right join counts the matches of its rows."""
+    old, new = plans(row, "old", change), plans(row, "new", change)
+    plain, asked = (check(describe_query(old), describe_query(new, old, keeps_newest=one)) for one in (False, True))
+    found, told = (next(one for one in report.all_findings() if one.rule == "SQL-20") for report in (plain, asked))
+
+    assert Decision.MIGRATE == plain.decision == asked.decision
+    assert not any(way.mentions(Option.KEEP_NEWEST) for way in found.ways_out)
+    assert not told.has(Flag.STALE)
+    assert told.reason != found.reason
+
+
 def retyped(name, of):
     """Give a column of a table another type, wherever it stands."""
 
