@@ -120,7 +120,7 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
         end = begin
         registers[ops.VALUE] = at
         pc, state = 0, ODD
-        while True:
+        while at >= 0:  # below 0: what an op looks for does not end
             op = code[pc]
             if op == ops.FIXED:
                 if code[pc + 1] > stop - at or not matches(data, at, constants, code[pc + 2]):
@@ -159,20 +159,14 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
                 pc += 5
             elif op == ops.TEXT:
                 at = text_end(data, at, stop)
-                if at < 0:
-                    break
                 registers[code[pc + 1]] = at
                 pc += 2
             elif op == ops.MAYBE_TEXT:
                 at = maybe_text_end(data, at, stop)
-                if at < 0:
-                    break
                 registers[code[pc + 1]] = at
                 pc += 2
             elif op == ops.ROW:
                 at = row_end(data, at, stop, code, code[pc + 1], registers, code[pc + 2])
-                if at < 0:
-                    break
                 registers[code[pc + 3]] = at
                 pc += 4
             elif op == ops.TO_ROW:
@@ -297,32 +291,22 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
                 pc += 1
             elif op == ops.BIG:
                 at = big_integer_end(data, at, stop)
-                if at < 0:
-                    break
                 registers[code[pc + 1]] = at
                 pc += 2
             elif op == ops.VARINT:
                 at = varint_end(data, at, stop, code[pc + 1])
-                if at < 0:
-                    break
                 registers[code[pc + 2]] = at
                 pc += 3
             elif op == ops.VAR_TEXT:
                 at = var_text_end(data, at, stop)
-                if at < 0:
-                    break
                 registers[code[pc + 1]] = at
                 pc += 2
             elif op == ops.MAYBE_VAR_TEXT:
                 at = maybe_var_text_end(data, at, stop, code[pc + 1])
-                if at < 0:
-                    break
                 registers[code[pc + 2]] = at
                 pc += 3
             elif op == ops.VAR_BLOB:
                 at = var_blob_end(data, at, stop)
-                if at < 0:
-                    break
                 registers[code[pc + 1]] = at
                 pc += 2
             elif op == ops.VAR_LOOP:
@@ -383,14 +367,10 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
                 pc += 1
             elif op == ops.DIGITS:
                 at = digits_end(data, at, stop, code[pc + 1], code[pc + 2])
-                if at < 0:
-                    break
                 registers[code[pc + 3]] = at
                 pc += 4
             elif op == ops.SIZE:
                 at = size_end(data, at, stop, at - registers[code[pc + 1]] - code[pc + 2])
-                if at < 0:
-                    break
                 pc += 3
             elif op == ops.KEY:
                 at, end = entry + 4, written + 4

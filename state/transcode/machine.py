@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import suppress
+from functools import wraps
 from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -48,355 +49,241 @@ def _pointer(builder: Any, data: Any, at: Any, kind: Any) -> Any:
     return builder.bitcast(builder.gep(data, [at]), kind.as_pointer())
 
 
+def _instructions(result: Any, of: Any = types.int64) -> Callable[[Callable[..., Any]], Any]:
+    """Return the decorator of a function that builds instructions, which makes it one for machine code.
+
+    Its arguments are a builder, and the values: addresses, and numbers of the type `of`; None, if it returns nothing.
+    """
+
+    def made(build: Callable[..., Any]) -> Any:
+        @wraps(build)  # numba takes the names of the arguments from it
+        def typed(_: Any, *given: Any) -> Any:
+            def generate(context: Any, builder: Any, _: Any, values: Any) -> Any:
+                found = build(builder, *values)
+                return context.get_dummy_value() if found is None else found
+
+            return result(*(one if isinstance(one, types.CPointer) else of for one in given)), generate
+
+        return intrinsic(typed)
+
+    return made
+
+
 def _loader(bits: int, *, is_little: bool = False) -> Any:
-    """Return an intrinsic that loads a signed integer, big-endian unless it is little-endian, from any place."""
+    """Return what loads a signed integer, big-endian unless it is little-endian, from any place."""
 
-    @intrinsic
-    def load_integer(typingctx: Any, data: Any, at: Any) -> Any:  # noqa: ARG001 - numba's signature
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
-            kind = ir.IntType(bits)
-            value = builder.load(_pointer(builder, *arguments, kind), align=1)
-            if bits > 8 and not is_little:
-                value = builder.bswap(value)
-            return value if bits == 64 else builder.sext(value, ir.IntType(64))
-
-        return types.int64(data, types.int64), generate
+    @_instructions(types.int64)
+    def load_integer(builder: Any, data: Any, at: Any) -> Any:
+        kind = ir.IntType(bits)
+        value = builder.load(_pointer(builder, data, at, kind), align=1)
+        if bits > 8 and not is_little:
+            value = builder.bswap(value)
+        return value if bits == 64 else builder.sext(value, ir.IntType(64))
 
     return load_integer
 
 
 def _storer(bits: int, *, is_little: bool = False) -> Any:
-    """Return an intrinsic that stores the lowest bits of an integer at any place, as `_loader` loads them."""
+    """Return what stores the lowest bits of an integer at any place, as `_loader` loads them."""
 
-    @intrinsic
-    def store_integer(typingctx: Any, data: Any, at: Any, value: Any) -> Any:  # noqa: ARG001 - numba's signature
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
-            data, at, value = arguments
-            kind = ir.IntType(bits)
-            value = value if bits == 64 else builder.trunc(value, kind)
-            if bits > 8 and not is_little:
-                value = builder.bswap(value)
-            builder.store(value, _pointer(builder, data, at, kind), align=1)
-            return context.get_dummy_value()
-
-        return types.void(data, types.int64, types.int64), generate
+    @_instructions(types.void)
+    def store_integer(builder: Any, data: Any, at: Any, value: Any) -> None:
+        kind = ir.IntType(bits)
+        value = value if bits == 64 else builder.trunc(value, kind)
+        if bits > 8 and not is_little:
+            value = builder.bswap(value)
+        builder.store(value, _pointer(builder, data, at, kind), align=1)
 
     return store_integer
 
 
-@intrinsic
-def _copy_chunk(typingctx: Any, target: Any, to: Any, source: Any, at: Any) -> Any:  # noqa: ARG001 - numba's signature
+@_instructions(types.void)
+def _copy_chunk(builder: Any, target: Any, to: Any, source: Any, at: Any) -> None:
     """Copy 32 bytes."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
-        target, to, source, at = arguments
-        kind = ir.VectorType(ir.IntType(8), _CHUNK)
-        chunk = builder.load(_pointer(builder, source, at, kind), align=1)
-        builder.store(chunk, _pointer(builder, target, to, kind), align=1)
-        return context.get_dummy_value()
-
-    return types.void(target, types.int64, source, types.int64), generate
+    kind = ir.VectorType(ir.IntType(8), _CHUNK)
+    chunk = builder.load(_pointer(builder, source, at, kind), align=1)
+    builder.store(chunk, _pointer(builder, target, to, kind), align=1)
 
 
-@intrinsic
-def _copy_many(typingctx: Any, target: Any, to: Any, source: Any, at: Any, size: Any) -> Any:  # noqa: ARG001 - as above
+@_instructions(types.void)
+def _copy_many(builder: Any, target: Any, to: Any, source: Any, at: Any, size: Any) -> None:
     """Copy bytes by the C library."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
-        target, to, source, at, size = arguments
-        kind = ir.IntType(8)
-        raw_memcpy(builder, _pointer(builder, target, to, kind), _pointer(builder, source, at, kind), size, 1)
-        return context.get_dummy_value()
-
-    return types.void(target, types.int64, source, types.int64, types.int64), generate
+    kind = ir.IntType(8)
+    raw_memcpy(builder, _pointer(builder, target, to, kind), _pointer(builder, source, at, kind), size, 1)
 
 
-@intrinsic
-def _differs(typingctx: Any, data: Any, at: Any, constants: Any, place: Any) -> Any:  # noqa: ARG001 - as above
+@_instructions(types.boolean)
+def _differs(builder: Any, data: Any, at: Any, constants: Any, place: Any) -> Any:
     """Whether 32 bytes under a mask differ from those that follow the mask."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
-        data, at, constants, place = arguments
-        kind, bits = ir.VectorType(ir.IntType(8), ops.WORD), ir.IntType(ops.WORD)
-        behind = builder.add(place, place.type(ops.WORD))
-        found = builder.load(_pointer(builder, data, at, kind), align=1)
-        mask, value = (builder.load(_pointer(builder, constants, one, kind), align=1) for one in (place, behind))
-        others = builder.icmp_unsigned("!=", builder.and_(found, mask), value)
-        return builder.icmp_unsigned("!=", builder.bitcast(others, bits), bits(0))
-
-    return types.boolean(data, types.int64, constants, types.int64), generate
+    kind, bits = ir.VectorType(ir.IntType(8), ops.WORD), ir.IntType(ops.WORD)
+    behind = builder.add(place, place.type(ops.WORD))
+    found = builder.load(_pointer(builder, data, at, kind), align=1)
+    mask, value = (builder.load(_pointer(builder, constants, one, kind), align=1) for one in (place, behind))
+    others = builder.icmp_unsigned("!=", builder.and_(found, mask), value)
+    return builder.icmp_unsigned("!=", builder.bitcast(others, bits), bits(0))
 
 
-@intrinsic
-def _unlike(typingctx: Any, first: Any, at: Any, second: Any, place: Any) -> Any:  # noqa: ARG001 - as above
+@_instructions(types.int64)
+def _unlike(builder: Any, first: Any, at: Any, second: Any, place: Any) -> Any:
     """Return a bit set of which of 32 bytes differ between two places, the first byte as the lowest bit."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
-        first, at, second, place = arguments
-        kind = ir.VectorType(ir.IntType(8), ops.WORD)
-        one = builder.load(_pointer(builder, first, at, kind), align=1)
-        other = builder.load(_pointer(builder, second, place, kind), align=1)
-        differ = builder.bitcast(builder.icmp_unsigned("!=", one, other), ir.IntType(ops.WORD))
-        return builder.zext(differ, ir.IntType(64))
-
-    return types.int64(first, types.int64, second, types.int64), generate
+    kind = ir.VectorType(ir.IntType(8), ops.WORD)
+    one = builder.load(_pointer(builder, first, at, kind), align=1)
+    other = builder.load(_pointer(builder, second, place, kind), align=1)
+    differ = builder.bitcast(builder.icmp_unsigned("!=", one, other), ir.IntType(ops.WORD))
+    return builder.zext(differ, ir.IntType(64))
 
 
-@intrinsic
-def _top_bits(typingctx: Any, data: Any, at: Any) -> Any:  # noqa: ARG001 - as above
+@_instructions(types.uint64)
+def _top_bits(builder: Any, data: Any, at: Any) -> Any:
     """Return the top bits of 64 bytes, that of the first byte as the lowest bit."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
-        kind = ir.VectorType(ir.IntType(8), _LOOKED_AT)
-        found = builder.load(_pointer(builder, *arguments, kind), align=1)
-        return builder.bitcast(builder.icmp_signed("<", found, kind(None)), ir.IntType(_LOOKED_AT))
-
-    return types.uint64(data, types.int64), generate
+    kind = ir.VectorType(ir.IntType(8), _LOOKED_AT)
+    found = builder.load(_pointer(builder, data, at, kind), align=1)
+    return builder.bitcast(builder.icmp_signed("<", found, kind(None)), ir.IntType(_LOOKED_AT))
 
 
-@intrinsic
-def _bytes_before_last(typingctx: Any, data: Any, at: Any) -> Any:  # noqa: ARG001 - as above
+@_instructions(types.int64)
+def _bytes_before_last(builder: Any, data: Any, at: Any) -> Any:
     """Return the number of bytes before the first of 8 whose top bit is clear; 8 if there is none."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
-        kind = ir.IntType(64)
-        found = builder.load(_pointer(builder, *arguments, kind), align=1)
-        clear = builder.and_(builder.not_(found), kind(_TOP_BITS))
-        return builder.lshr(builder.cttz(clear, ir.IntType(1)(0)), kind(3))
-
-    return types.int64(data, types.int64), generate
+    kind = ir.IntType(64)
+    found = builder.load(_pointer(builder, data, at, kind), align=1)
+    clear = builder.and_(builder.not_(found), kind(_TOP_BITS))
+    return builder.lshr(builder.cttz(clear, ir.IntType(1)(0)), kind(3))
 
 
-@intrinsic
-def _bits_of_float(typingctx: Any, value: Any) -> Any:  # noqa: ARG001 - numba's signature
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
-        return builder.bitcast(arguments[0], ir.IntType(64))
-
-    return types.int64(types.float64), generate
+@_instructions(types.int64, types.float64)
+def _bits_of_float(builder: Any, value: Any) -> Any:
+    return builder.bitcast(value, ir.IntType(64))
 
 
-@intrinsic
-def _bits_of_single(typingctx: Any, value: Any) -> Any:  # noqa: ARG001 - numba's signature
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
-        single = builder.fptrunc(arguments[0], ir.FloatType())
-        return builder.sext(builder.bitcast(single, ir.IntType(32)), ir.IntType(64))
-
-    return types.int64(types.float64), generate
+@_instructions(types.int64, types.float64)
+def _bits_of_single(builder: Any, value: Any) -> Any:
+    single = builder.fptrunc(value, ir.FloatType())
+    return builder.sext(builder.bitcast(single, ir.IntType(32)), ir.IntType(64))
 
 
-@intrinsic
-def _single_of_bits(typingctx: Any, bits: Any) -> Any:  # noqa: ARG001 - numba's signature
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
-        narrow = builder.trunc(arguments[0], ir.IntType(32))
-        return builder.fpext(builder.bitcast(narrow, ir.FloatType()), ir.DoubleType())
+@_instructions(types.float64)
+def _single_of_bits(builder: Any, bits: Any) -> Any:
+    narrow = builder.trunc(bits, ir.IntType(32))
+    return builder.fpext(builder.bitcast(narrow, ir.FloatType()), ir.DoubleType())
 
-    return types.float64(types.int64), generate
+
+@_instructions(types.int64)
+def _weighed(builder: Any, data: Any, at: Any, size: Any) -> Any:
+    """Return the sum of up to 16 bytes, each multiplied by 31 to the power of the bytes after it, modulo 2^32."""
+    number, lanes = ir.IntType(32), _WEIGHED
+    weights = [pow(31, lanes - 1 - lane, 1 << 32) for lane in range(lanes)] + [0] * lanes
+    table = global_constant(builder, "weights", ir.Constant(ir.ArrayType(number, 2 * lanes), weights))
+    first = builder.gep(table, [ir.IntType(64)(0), builder.sub(ir.IntType(64)(lanes), size)])
+    kind = ir.VectorType(number, lanes)
+    chosen = builder.load(builder.bitcast(first, kind.as_pointer()), align=4)
+    found = builder.load(_pointer(builder, data, at, ir.VectorType(ir.IntType(8), lanes)), align=1)
+    products = builder.mul(builder.zext(found, kind), chosen)
+    function = ir.FunctionType(number, [kind])
+    total = get_or_insert_function(builder.module, function, f"llvm.vector.reduce.add.v{lanes}i32")
+    return builder.zext(builder.call(total, [products]), ir.IntType(64))
 
 
 _REPLACED: set[Any] = set()
 """The Python functions that machine code has others for."""
 
 
-def _replaces(function: Any) -> Callable[[Any], Any]:
-    """Return the decorator of what machine code has in place of a function."""
+def _replaces(function: Any, other: Any) -> None:
+    """Let machine code have another function of the same arguments in place of a function."""
     _REPLACED.add(function)
-    return overload(function)
+    overload(function, strict=False)(lambda *_: other)
 
 
-_load8, _load16, _load32, _load64 = map(_loader, (8, 16, 32, 64))
-_store8, _store16, _store32, _store64 = map(_storer, (8, 16, 32, 64))
-
-
-@_replaces(memory.load)
-def _load(data: Any, at: Any, size: Any) -> Any:  # noqa: ARG001 - types to compile the function below for
+def _loading(load64: Any, load32: Any, load16: Any) -> Any:
     def load(data: Any, at: Any, size: Any) -> Any:
         if size == 4:
-            return _load32(data, at)
+            return load32(data, at)
         if size == 8:
-            return _load64(data, at)
-        return _load16(data, at) if size == 2 else _load8(data, at)
+            return load64(data, at)
+        return load16(data, at) if size == 2 else _load8(data, at)
 
     return load
 
 
-@_replaces(memory.store)
-def _store(data: Any, at: Any, size: Any, value: Any) -> Any:  # noqa: ARG001 - as above
+def _storing(store64: Any, store32: Any, store16: Any) -> Any:
     def store(data: Any, at: Any, size: Any, value: Any) -> None:
         if size == 8:
-            _store64(data, at, value)
+            store64(data, at, value)
         elif size == 4:
-            _store32(data, at, value)
+            store32(data, at, value)
         elif size == 2:
-            _store16(data, at, value)
+            store16(data, at, value)
         else:
             _store8(data, at, value)
 
     return store
 
 
-_little16, _little32, _little64 = (_loader(bits, is_little=True) for bits in (16, 32, 64))
-_put_little16, _put_little32, _put_little64 = (_storer(bits, is_little=True) for bits in (16, 32, 64))
+_load8, _load16, _load32, _load64 = map(_loader, (8, 16, 32, 64))
+_store8, _store16, _store32, _store64 = map(_storer, (8, 16, 32, 64))
+_replaces(memory.load, _loading(_load64, _load32, _load16))
+_replaces(memory.store, _storing(_store64, _store32, _store16))
+_replaces(memory.load_little, _loading(*(_loader(bits, is_little=True) for bits in (64, 32, 16))))
+_replaces(memory.store_little, _storing(*(_storer(bits, is_little=True) for bits in (64, 32, 16))))
+_FACTOR, _HALF = np.uint64(memory.MIX), np.uint64(memory.HALF_BITS)
+_WHOLE_WEIGHT = pow(31, _WEIGHED, 1 << 32)
+_WEIGHTS = np.array([pow(31, size, 1 << 32) for size in range(_WEIGHED + 1)], np.int64)
 
 
-@_replaces(memory.load_little)
-def _load_little(data: Any, at: Any, size: Any) -> Any:  # noqa: ARG001 - as above
-    def load_little(data: Any, at: Any, size: Any) -> Any:
-        if size == 8:
-            return _little64(data, at)
-        if size == 4:
-            return _little32(data, at)
-        return _little16(data, at) if size == 2 else _load8(data, at)
-
-    return load_little
+def _mixed(number: Any, word: Any) -> Any:
+    product = np.uint64(number ^ word) * _FACTOR
+    return np.int64(product ^ product >> _HALF)
 
 
-@_replaces(memory.store_little)
-def _store_little(data: Any, at: Any, size: Any, value: Any) -> Any:  # noqa: ARG001 - as above
-    def store_little(data: Any, at: Any, size: Any, value: Any) -> None:
-        if size == 8:
-            _put_little64(data, at, value)
-        elif size == 4:
-            _put_little32(data, at, value)
-        elif size == 2:
-            _put_little16(data, at, value)
-        else:
-            _store8(data, at, value)
-
-    return store_little
+def _store_float(data: Any, at: Any, size: Any, value: Any) -> None:
+    if size == 8:
+        _store64(data, at, _bits_of_float(value))
+    else:
+        _store32(data, at, _bits_of_single(value))
 
 
-@_replaces(memory.mixed)
-def _mixed(number: Any, word: Any) -> Any:  # noqa: ARG001 - as above
-    factor, half = np.uint64(memory.MIX), np.uint64(memory.HALF_BITS)
-
-    def mixed(number: Any, word: Any) -> Any:
-        product = np.uint64(number ^ word) * factor
-        return np.int64(product ^ product >> half)
-
-    return mixed
+def _copy(target: Any, to: Any, source: Any, at: Any, size: Any) -> None:
+    _copy_chunk(target, to, source, at)
+    if size > _CHUNK:
+        _copy_chunk(target, to + _CHUNK, source, at + _CHUNK)
+        if size > 2 * _CHUNK:
+            _copy_many(target, to + 2 * _CHUNK, source, at + 2 * _CHUNK, size - 2 * _CHUNK)
 
 
-@_replaces(memory.store_float)
-def _store_float(data: Any, at: Any, size: Any, value: Any) -> Any:  # noqa: ARG001 - as above
-    def store_float(data: Any, at: Any, size: Any, value: Any) -> None:
-        if size == 8:
-            _store64(data, at, _bits_of_float(value))
-        else:
-            _store32(data, at, _bits_of_single(value))
-
-    return store_float
+def _are_unlike(first: Any, at: Any, second: Any, place: Any, size: Any, behind: Any, more: Any) -> Any:
+    return _unlike(first, at, second, place) & ((1 << size) - 1 | ((1 << more) - 1) << behind)
 
 
-@_replaces(memory.load_single)
-def _load_single(data: Any, at: Any) -> Any:  # noqa: ARG001 - as above
-    def load_single(data: Any, at: Any) -> Any:
-        return _single_of_bits(_load32(data, at))
-
-    return load_single
-
-
-@_replaces(memory.copy)
-def _copy(target: Any, to: Any, source: Any, at: Any, size: Any) -> Any:  # noqa: ARG001 - as above
-    def copy(target: Any, to: Any, source: Any, at: Any, size: Any) -> None:
-        _copy_chunk(target, to, source, at)
-        if size > _CHUNK:
-            _copy_chunk(target, to + _CHUNK, source, at + _CHUNK)
-            if size > 2 * _CHUNK:
-                _copy_many(target, to + 2 * _CHUNK, source, at + 2 * _CHUNK, size - 2 * _CHUNK)
-
-    return copy
+def _ascii_hash(data: Any, at: Any, size: Any) -> Any:
+    if size <= _WEIGHED:
+        return _weighed(data, at, size)
+    code = 0
+    while size > _WEIGHED:
+        code = code * _WHOLE_WEIGHT + _weighed(data, at, _WEIGHED)
+        at += _WEIGHED
+        size -= _WEIGHED
+    return (code * _WEIGHTS[size] + _weighed(data, at, size)) & 0xFFFFFFFF
 
 
-@_replaces(memory.copy_few)
-def _copy_few(target: Any, to: Any, source: Any, at: Any, size: Any) -> Any:  # noqa: ARG001 - as above
-    def copy_few(target: Any, to: Any, source: Any, at: Any, size: Any) -> None:  # noqa: ARG001 - as above
-        _copy_chunk(target, to, source, at)
-
-    return copy_few
-
-
-@_replaces(memory.unlike)
-def _are_unlike(first: Any, at: Any, second: Any, place: Any, size: Any, behind: Any, more: Any) -> Any:  # noqa: ARG001 - as above
-    def unlike(first: Any, at: Any, second: Any, place: Any, size: Any, behind: Any, more: Any) -> Any:
-        return _unlike(first, at, second, place) & ((1 << size) - 1 | ((1 << more) - 1) << behind)
-
-    return unlike
+def _is_ascii(data: Any, at: Any, size: Any) -> Any:
+    while size >= _LOOKED_AT:
+        if _top_bits(data, at) != 0:
+            return False
+        at += _LOOKED_AT
+        size -= _LOOKED_AT
+    return _top_bits(data, at) & ((np.uint64(1) << np.uint64(size)) - np.uint64(1)) == 0
 
 
-@_replaces(memory.put_sign)
-def _put_sign(target: Any, to: Any, size: Any, byte: Any) -> Any:  # noqa: ARG001 - as above
-    def put_sign(target: Any, to: Any, size: Any, byte: Any) -> None:  # noqa: ARG001 - as above
-        _store64(target, to, -(np.int64(byte) >> 7))
-
-    return put_sign
-
-
-@_replaces(memory.matches)
-def _matches(data: Any, at: Any, constants: Any, place: Any) -> Any:  # noqa: ARG001 - as above
-    def matches(data: Any, at: Any, constants: Any, place: Any) -> bool:
-        return not _differs(data, at, constants, place)
-
-    return matches
-
-
-@intrinsic
-def _weighed(typingctx: Any, data: Any, at: Any, size: Any) -> Any:  # noqa: ARG001 - as above
-    """Return the sum of up to 16 bytes, each multiplied by 31 to the power of the bytes after it, modulo 2^32."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
-        data, at, size = arguments
-        number, lanes = ir.IntType(32), _WEIGHED
-        weights = [pow(31, lanes - 1 - lane, 1 << 32) for lane in range(lanes)] + [0] * lanes
-        table = global_constant(builder, "weights", ir.Constant(ir.ArrayType(number, 2 * lanes), weights))
-        first = builder.gep(table, [ir.IntType(64)(0), builder.sub(ir.IntType(64)(lanes), size)])
-        kind = ir.VectorType(number, lanes)
-        chosen = builder.load(builder.bitcast(first, kind.as_pointer()), align=4)
-        found = builder.load(_pointer(builder, data, at, ir.VectorType(ir.IntType(8), lanes)), align=1)
-        products = builder.mul(builder.zext(found, kind), chosen)
-        function = ir.FunctionType(number, [kind])
-        total = get_or_insert_function(builder.module, function, f"llvm.vector.reduce.add.v{lanes}i32")
-        return builder.zext(builder.call(total, [products]), ir.IntType(64))
-
-    return types.int64(data, types.int64, types.int64), generate
-
-
-@_replaces(key_shapes.ascii_hash)
-def _ascii_hash(data: Any, at: Any, size: Any) -> Any:  # noqa: ARG001 - as above
-    whole = pow(31, _WEIGHED, 1 << 32)
-    powers = np.array([pow(31, size, 1 << 32) for size in range(_WEIGHED + 1)], np.int64)
-
-    def ascii_hash(data: Any, at: Any, size: Any) -> Any:
-        if size <= _WEIGHED:
-            return _weighed(data, at, size)
-        code = 0
-        while size > _WEIGHED:
-            code = code * whole + _weighed(data, at, _WEIGHED)
-            at += _WEIGHED
-            size -= _WEIGHED
-        return (code * powers[size] + _weighed(data, at, size)) & 0xFFFFFFFF
-
-    return ascii_hash
-
-
-@_replaces(encodings.varint_bytes)
-def _varint_bytes(data: Any, at: Any) -> Any:  # noqa: ARG001 - as above
-    def varint_bytes(data: Any, at: Any) -> Any:
-        return _bytes_before_last(data, at) + 1
-
-    return varint_bytes
-
-
-@_replaces(memory.is_ascii)
-def _is_ascii(data: Any, at: Any, size: Any) -> Any:  # noqa: ARG001 - as above
-    def is_ascii(data: Any, at: Any, size: Any) -> Any:
-        while size >= _LOOKED_AT:
-            if _top_bits(data, at) != 0:
-                return False
-            at += _LOOKED_AT
-            size -= _LOOKED_AT
-        return _top_bits(data, at) & ((np.uint64(1) << np.uint64(size)) - np.uint64(1)) == 0
-
-    return is_ascii
+_replaces(memory.mixed, _mixed)
+_replaces(memory.store_float, _store_float)
+_replaces(memory.load_single, lambda data, at: _single_of_bits(_load32(data, at)))
+_replaces(memory.copy, _copy)
+_replaces(memory.copy_few, lambda target, to, source, at, _size: _copy_chunk(target, to, source, at))
+_replaces(memory.unlike, _are_unlike)
+_replaces(memory.put_sign, lambda target, to, _size, byte: _store64(target, to, -(np.int64(byte) >> 7)))
+_replaces(memory.matches, lambda data, at, constants, place: not _differs(data, at, constants, place))
+_replaces(key_shapes.ascii_hash, _ascii_hash)
+_replaces(encodings.varint_bytes, lambda data, at: _bytes_before_last(data, at) + 1)
+_replaces(memory.is_ascii, _is_ascii)
 
 
 _INLINED = frozenset((
