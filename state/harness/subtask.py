@@ -7,8 +7,6 @@ import tempfile
 import weakref
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
 from ...serializers.compatibility import Decision
 from ...serializers.errors import DeclarationError
 from ..backends.heap.backend import HashMapStateBackend
@@ -21,7 +19,7 @@ from ..publication.publish import Destination, all_or_nothing, check_target
 from ..publication.runs import names_of
 from ..runtime.output_tag import CheckedOutput
 from ..storage.files import Folder
-from ..task.subtask import StoredOperator, Subtask
+from ..task.subtask import StoredOperator, Subtask, stored_subtasks
 from .mutation_guard import MutationGuard
 
 if TYPE_CHECKING:
@@ -299,12 +297,7 @@ def _taken(
     """Write a snapshot of some subtasks into a folder."""
     first, commit = harnesses[0], Commit(folder)
     parts = [harness.write(checkpoint_id, commit, is_checkpoint=is_checkpoint, shared=shared) for harness in harnesses]
-    operator = OperatorSnapshot(first.operator, first.task.max_parallelism, parts)
-    stored = operator.state()
     if len(parts) == first.task.parallelism:
+        operator = OperatorSnapshot(first.operator, first.task.max_parallelism, parts)
         publish_snapshot(commit, [operator], checkpoint_id, is_checkpoint=is_checkpoint, **first.restored)
-    else:
-        numbered = zip(stored.subtasks, harnesses, strict=True)
-        subtasks = tuple(attrs.evolve(subtask, index=harness.task.index) for subtask, harness in numbered)
-        stored = attrs.evolve(stored, parallelism=first.task.parallelism, subtasks=subtasks)
-    return HarnessSnapshot(stored, folder, checkpoint_id)
+    return HarnessSnapshot(stored_subtasks(harnesses, parts), folder, checkpoint_id)

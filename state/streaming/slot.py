@@ -29,7 +29,7 @@ from ..runtime.operators import NO_ELEMENT
 from ..runtime.output_tag import OutputTag
 from ..runtime.runtime_context import TaskInfo
 from ..runtime.timer_service import MAX_WATERMARK, MIN_WATERMARK
-from ..task.subtask import FunctionSubtask, stored_subtask
+from ..task.subtask import FunctionSubtask, stored_subtasks
 from .failures import FAIL, FailedElement, as_json, error_text, may_be_passed_over
 
 if TYPE_CHECKING:
@@ -481,7 +481,7 @@ class SlotTask(FunctionSubtask):
         attempt = uuid.uuid4().hex
         commit = Commit(folder, attempt)
         written = self.write(batch + 1, commit, is_checkpoint=True, shared=shared)
-        stored = stored_subtask(self, written)
+        stored = stored_subtasks([self], [written])
         manifest = Manifest(
             directory,
             epoch,

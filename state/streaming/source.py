@@ -19,7 +19,7 @@ from ...serializers.errors import DeclarationError
 from ..directory.manifest import Manifest
 from ..publication.commit import Commit
 from ..runtime.runtime_context import TaskInfo
-from ..task.subtask import SourceSubtask, stored_subtask
+from ..task.subtask import SourceSubtask, stored_subtasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -158,7 +158,7 @@ class SourceTask(SourceSubtask):
             commit = Commit(folder, attempt)
             written = self.write(number, commit, is_checkpoint=True)
             gate.changed.notify_all()
-        stored = stored_subtask(self, written)
+        stored = stored_subtasks([self], [written])
         of = directory, epoch, run, number, 0, attempt, after.attempt
         manifest = Manifest(*of, stored, 0, (), (), digests=commit.digests)
         return manifest, elements, times

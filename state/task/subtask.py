@@ -309,12 +309,13 @@ class Subtask(ABC):
         )
 
 
-def stored_subtask(task: Subtask, written: SubtaskSnapshot) -> OperatorState:
-    """Return the part of `_metadata` with what one subtask wrote: its operator, with this subtask alone."""
-    stored = OperatorSnapshot(task.operator, task.task.max_parallelism, [written]).state()
-    (subtask,) = stored.subtasks
-    numbered = attrs.evolve(subtask, index=task.task.index)
-    return attrs.evolve(stored, parallelism=task.task.parallelism, subtasks=(numbered,))
+def stored_subtasks(tasks: Sequence[Subtask], written: Sequence[SubtaskSnapshot]) -> OperatorState:
+    """Return the part of `_metadata` with what some subtasks wrote: their operator, with these subtasks alone."""
+    first = tasks[0]
+    stored = OperatorSnapshot(first.operator, first.task.max_parallelism, written).state()
+    numbered = zip(stored.subtasks, tasks, strict=True)
+    subtasks = tuple(attrs.evolve(subtask, index=one.task.index) for subtask, one in numbered)
+    return attrs.evolve(stored, parallelism=first.task.parallelism, subtasks=subtasks)
 
 
 def check_of(

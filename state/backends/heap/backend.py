@@ -68,14 +68,9 @@ class HashMapStateBackend(CurrentKey, KeyedStateBackend):
         key: The serializer of the keys.
         max_parallelism: The number of key groups of the operator.
         key_groups: Those of this subtask.
-
-    Attributes:
-        checks_values: Whether a value is held against its type when it is handed over, as with RocksDB. That takes as
-            long as writing it. Who creates the backend sets it before states are registered.
     """
 
     cleans_up_incrementally = True
-    checks_values = False
 
     def __init__(self, key: TypeSerializer[Any], max_parallelism: int, key_groups: range) -> None:
         super().__init__(key, max_parallelism, key_groups)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ....compat.description import StateKind
 from ....serializers.errors import ValueNotConvertible, located
 from ...runtime.states import AggregatingState, ListState, MapState, ReducingState, State, ValueState
 from ...transcode.entry_layout import map_value
@@ -20,7 +21,6 @@ from .tables import Identity, StateTable
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
 
-    from ....compat.description import StateKind
     from ....serializers.serializer import TypeSerializer
     from .tables import CurrentKey
 
@@ -32,17 +32,25 @@ class HeapState(StateTable, State):
     it and hand it over again, and the snapshot has it as it was.
     """
 
-    __slots__ = ("_copy", "_name")
+    __slots__ = ("_check", "_copy", "_name")
 
     def __init__(self, backend: CurrentKey, descriptor: Any) -> None:
         super().__init__(backend, descriptor.namespace)
         self._name = descriptor.name
-        self._copy: Callable[[Any], Any] | None = copier(self._copied_type(descriptor.state_serializer()))
+        copied = self._copied_type(descriptor.state_serializer())
+        self._copy: Callable[[Any], Any] | None = copier(copied)
+        self._check: Callable[[Any], Any] | None = encoder(copied, descriptor.name) if backend.checks_values else None
 
     @staticmethod
     def _copied_type(serializer: Any) -> TypeSerializer[Any]:
         """Return the serializer of what is copied: a value, an element, or a value of a map."""
         return serializer  # type: ignore[no-any-return]
+
+    def _passed(self, value: Any) -> Any:
+        """Return a value, element or accumulator that fits, if that is checked."""
+        if self._check is not None:
+            self._check(value)
+        return value
 
     def _read_out(self, value: Any) -> Any:
         """Return a value of the table for the function."""
@@ -124,11 +132,8 @@ class HeapReducingState(_Merging, ReducingState[Any]):
             self.clear()
             return
         before = self._found()
-        self.writable(self._backend.slot)[self._address()] = self._reduced(before, value)
-
-    def _reduced(self, before: Any, value: Any) -> Any:
-        """Return what the state of the current key becomes; `before` is None where it has nothing."""
-        return value if before is None else self._reduce(before, value)
+        reduced = value if before is None else self._reduce(before, value)
+        self.writable(self._backend.slot)[self._address()] = self._passed(reduced)
 
     def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
         self._merged(target, sources, self._reduce)
@@ -160,11 +165,7 @@ class HeapAggregatingState(_Merging, AggregatingState[Any, Any]):
         slot, address = self._backend.slot, self._address()
         found = self._read_out(self.groups[slot].get(address))
         accumulator = self._function.create_accumulator() if found is None else found
-        self.writable(slot)[address] = self._added(value, accumulator)
-
-    def _added(self, value: Any, accumulator: Any) -> Any:
-        """Return the accumulator with a further value."""
-        return self._function.add(value, accumulator)
+        self.writable(slot)[address] = self._passed(self._function.add(value, accumulator))
 
     def merge_namespaces(self, target: Any, sources: Iterable[Any]) -> None:
         self._merged(
@@ -220,7 +221,7 @@ class HeapListState(HeapState, ListState[Any]):
             raise ValueNotConvertible(
                 "a list has no None as an element", state=self._name, advice="leave it out, as Flink requires"
             )
-        return value
+        return self._passed(value)
 
 
 class HeapMapState(HeapState, MapState[Any, Any]):
@@ -231,7 +232,8 @@ class HeapMapState(HeapState, MapState[Any, Any]):
     def __init__(self, backend: CurrentKey, descriptor: Any) -> None:
         super().__init__(backend, descriptor)
         self._serializer = descriptor.state_serializer()
-        self.user_keys = Identity(self._serializer.key)
+        key = self._serializer.key
+        self.user_keys = Identity(key) if self._check is None else _CheckedIdentity(key, descriptor.name)
 
     @staticmethod
     def _copied_type(serializer: Any) -> TypeSerializer[Any]:
@@ -284,78 +286,8 @@ class HeapMapState(HeapState, MapState[Any, Any]):
         if value is None:
             with located(state=self._name):
                 map_value(self._serializer, None)  # refuses it where the values are not declared optional
-        return value
-
-
-HANDLES: dict[StateKind, type[HeapState]] = {
-    one.kind: one for one in (HeapValueState, HeapListState, HeapMapState, HeapReducingState, HeapAggregatingState)
-}
-"""The handle of each kind of state."""
-
-
-class _Checked(HeapState):
-    """A handle that writes each value, element or accumulator that it gets, and drops the bytes."""
-
-    __slots__ = ()
-    _check: Callable[[Any], Any]
-
-    def __init__(self, backend: CurrentKey, descriptor: Any) -> None:
-        super().__init__(backend, descriptor)
-        self._check = encoder(self._copied_type(descriptor.state_serializer()), descriptor.name)
-
-    def _passed(self, value: Any) -> Any:
-        """Return a value that fits."""
-        self._check(value)
-        return value
-
-
-class CheckedValueState(_Checked, HeapValueState):
-    """Value state whose values are checked."""
-
-    __slots__ = ("_check",)
-
-    def update(self, value: Any) -> None:
-        super().update(None if value is None else self._passed(value))
-
-
-class CheckedReducingState(_Checked, HeapReducingState):
-    """Reducing state whose values are checked, when they are reduced."""
-
-    __slots__ = ("_check",)
-
-    def _reduced(self, before: Any, value: Any) -> Any:
-        return self._passed(super()._reduced(before, value))
-
-
-class CheckedAggregatingState(_Checked, HeapAggregatingState):
-    """Aggregating state whose accumulators are checked."""
-
-    __slots__ = ("_check",)
-
-    def _added(self, value: Any, accumulator: Any) -> Any:
-        return self._passed(super()._added(value, accumulator))
-
-
-class CheckedListState(_Checked, HeapListState):
-    """List state whose elements are checked."""
-
-    __slots__ = ("_check",)
-
-    def _present(self, value: Any) -> Any:
-        return self._passed(super()._present(value))
-
-
-class CheckedMapState(_Checked, HeapMapState):
-    """Map state whose keys and values are checked."""
-
-    __slots__ = ("_check",)
-
-    def __init__(self, backend: CurrentKey, descriptor: Any) -> None:
-        super().__init__(backend, descriptor)
-        self.user_keys = _CheckedIdentity(self._serializer.key, descriptor.name)
-
-    def _checked(self, value: Any) -> Any:
-        return None if super()._checked(value) is None else self._passed(value)
+            return None
+        return self._passed(value)
 
 
 class _CheckedIdentity(Identity):
@@ -372,8 +304,18 @@ class _CheckedIdentity(Identity):
         return super().of(value)
 
 
-CHECKED_HANDLES: dict[StateKind, type[HeapState]] = {
-    one.kind: one
-    for one in (CheckedValueState, CheckedListState, CheckedMapState, CheckedReducingState, CheckedAggregatingState)
+class CheckedValueState(HeapValueState):
+    """Value state whose values are checked: a class of its own, since the other asks nothing that costs time."""
+
+    __slots__ = ()
+
+    def update(self, value: Any) -> None:
+        super().update(None if value is None else self._passed(value))
+
+
+HANDLES: dict[StateKind, type[HeapState]] = {
+    one.kind: one for one in (HeapValueState, HeapListState, HeapMapState, HeapReducingState, HeapAggregatingState)
 }
-"""The handle of each kind of state, whose values are checked."""
+"""The handle of each kind of state."""
+CHECKED_HANDLES = HANDLES | {StateKind.VALUE: CheckedValueState}
+"""The same where values are checked."""

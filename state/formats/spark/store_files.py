@@ -24,6 +24,7 @@ import attrs
 from xxhash import xxh3_128_digest
 
 from ....serializers.errors import CorruptFile, SavepointNotFound, located
+from ...storage.prefetch import in_batches, pair_bytes
 from ...transcode.executor_choice import LOADING_BYTES, ExecutorName, choose_executor
 from .checksums import require_sums, sums_of
 from .compression import decompress
@@ -48,7 +49,9 @@ _END, PUT, _REMOVE, APPEND = 0, 1, 16, 17
 _KINDS = frozenset({PUT, _REMOVE, APPEND})
 _CHECKSUM_BYTES = 4
 BLOCK_BYTES, BLOCK_ENTRIES = 4 << 20, 1 << 16
-"""The size of a block of entries; one that is larger is a block by itself."""
+"""The size of a block of entries, which ends with the entry that reaches it."""
+_LEAST_BYTES = BLOCK_BYTES // BLOCK_ENTRIES
+"""What an entry counts for at least, so that a block has at most so many."""
 _MOST_DIGESTS = 1 << 20  # about 150 MB
 _COMPILED_BYTES = 2 << 20  # compressed: from here on it takes longer than to load machine code
 _MOST_PARTS = 1 << 12
@@ -259,35 +262,18 @@ def _parsed(buffer: bytes, executor: ExecutorName, *, has_kinds: bool) -> tuple[
 
 def in_blocks(entries: Iterable[Entry]) -> Iterator[Entries]:
     """Yield entries in blocks of some MiB."""
-    keys: list[bytes] = []
-    values: list[bytes] = []
-    size = 0
-    for key, value in entries:
-        more = len(key) + len(value)
-        if keys and (size + more > BLOCK_BYTES or len(keys) >= BLOCK_ENTRIES):
-            yield keys, values
-            keys, values, size = [], [], 0
-        keys.append(key)
-        values.append(value)
-        size += more
-    if keys:
-        yield keys, values
+    for some in in_batches(entries, lambda one: max(pair_bytes(one), _LEAST_BYTES), BLOCK_BYTES):
+        yield [key for key, _ in some], [value for _, value in some]
 
 
 def joined_blocks(blocks: Iterable[Entries]) -> Iterator[Entries]:
     """Yield small blocks of entries together."""
-    keys: list[bytes] = []
-    values: list[bytes] = []
-    size = 0
-    for more, of_more in blocks:
-        keys += more
-        values += of_more
-        size += sum(map(len, more)) + sum(map(len, of_more))
-        if size > BLOCK_BYTES or len(keys) >= BLOCK_ENTRIES:
-            yield keys, values
-            keys, values, size = [], [], 0
-    if keys:
-        yield keys, values
+    for some in in_batches(blocks, _block_bytes, BLOCK_BYTES):
+        yield list(chain.from_iterable(keys for keys, _ in some)), list(chain.from_iterable(of for _, of in some))
+
+
+def _block_bytes(block: Entries) -> int:
+    return max(sum(map(len, chain(*block))), _LEAST_BYTES * len(block[0]))
 
 
 def require_checksum(expected: bytes, *parts: bytes) -> bytes:
