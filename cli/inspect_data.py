@@ -24,7 +24,6 @@ from ..serializers.errors import (
     values_are_redacted,
 )
 from ..state.backends.lazy_forms import old_among
-from ..state.formats.spark.reader import SparkOperator
 from ..state.progress import size_text
 from ..state.savepoint.sizes import Share, Spread
 from ..state.savepoint.states import Measure
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 
     from ..compat.description import OperatorDescription, StateDescription
     from ..serializers.snapshot import TypeSerializerConfigSnapshot
-    from ..state.formats.spark.reader import SparkCheckpoint, SparkStore
+    from ..state.formats.spark.reader import SparkCheckpoint, SparkOperator, SparkStore
     from ..state.savepoint.largest_keys import LargestKeys
     from ..state.savepoint.reader import Savepoint, SavepointOperator
     from ..state.savepoint.sizes import OperatorSizes, StateSizes
@@ -188,32 +187,16 @@ class OperatorView:
 
     @classmethod
     def of(
-        cls,
-        operator: AnyOperator,
-        state_name: str | None,
-        keys: int,
-        progress: Callable[[int], None] | None = None,
+        cls, operator: AnyOperator, state_name: str | None, keys: int, progress: Callable[[int], None] | None = None
     ) -> OperatorView:
         """Measure the state with this name, or all states; find the given number of largest keys."""
-        if isinstance(operator, SparkOperator):
-            stores = (store for store in operator.stores if state_name in {None, store.name})
-            return cls(operator, tuple(StateView.of_store(store, operator) for store in stores))
-        try:
-            names = None
-            if state_name is not None:
-                names = {one.name for one in operator.states if state_name in {one.name, state_in(one.name)}}
-            sizes = operator.measure(states=names, keys=keys, progress=progress)
-        except StateShiftError as error:
-            return cls(operator, error=error)
-        if names is not None and not sizes.states:
-            return cls(operator)
-        versions = versions_of(one.state.name for one in sizes.states)
-        return cls(operator, tuple(StateView.of(one, versions.get(one.state.name)) for one in sizes.states), sizes)
+        return _MEASURED[operator.is_of_spark](operator, state_name, keys, progress)
 
     @property
     def facts(self) -> SavepointOperator | OperatorDescription:
         """What every operator has: its id, uid and name, its subtasks, what it keeps."""
-        return self.operator.description if isinstance(self.operator, SparkOperator) else self.operator
+        facts: Any = self.operator
+        return facts.description if self.operator.is_of_spark else facts  # type: ignore[no-any-return]
 
     @property
     def states(self) -> list[StateView]:
@@ -293,6 +276,31 @@ class OperatorView:
         """Yield the errors on damaged or missing data, or on a missing library, each once."""
         found = [self.error, *(view.error for view in self.found)]
         yield from {id(error): error for error in found if error is not None}.values()
+
+
+def _of_stores(operator: SparkOperator, state_name: str | None, *_: object) -> OperatorView:
+    stores = (store for store in operator.stores if state_name in {None, store.name})
+    return OperatorView(operator, tuple(StateView.of_store(store, operator) for store in stores))
+
+
+def _of_streams(
+    operator: SavepointOperator, state_name: str | None, keys: int, progress: Callable[[int], None] | None
+) -> OperatorView:
+    try:
+        names = None
+        if state_name is not None:
+            names = {one.name for one in operator.states if state_name in {one.name, state_in(one.name)}}
+        sizes = operator.measure(states=names, keys=keys, progress=progress)
+    except StateShiftError as error:
+        return OperatorView(operator, error=error)
+    if names is not None and not sizes.states:
+        return OperatorView(operator)
+    versions = versions_of(one.state.name for one in sizes.states)
+    return OperatorView(operator, tuple(StateView.of(one, versions.get(one.state.name)) for one in sizes.states), sizes)
+
+
+_MEASURED: dict[bool, Callable[..., OperatorView]] = {True: _of_stores, False: _of_streams}
+"""The views of operators of Spark, and of others."""
 
 
 @attrs.frozen
@@ -386,7 +394,7 @@ def to_data(inspected: Inspected, *, with_skew: bool) -> dict[str, Any]:
 
 def _operator_data(view: OperatorView, whole: int, with_skew: bool) -> dict[str, Any]:  # noqa: FBT001 - private
     operator, facts = view.operator, view.facts
-    data = {
+    return {
         **fields_of(facts, "operator_id uid name parallelism max_parallelism keeps"),
         "bytes": view.size_bytes,
         "share": share_of(view.size_bytes, whole),
@@ -396,11 +404,8 @@ def _operator_data(view: OperatorView, whole: int, with_skew: bool) -> dict[str,
         "key": None if view.key is None else view.key.describe(),
         "states": [_state_data(state, view) for state in view.states],
         "skew": _skew_data(view) if with_skew and view.spreads else None,
+        **operator.own_facts(is_damaged=view.error is not None, foreign=view.sizes.foreign if view.sizes else None),
     }
-    if isinstance(operator, SparkOperator):
-        return data | operator.own_facts()
-    data |= operator.own_facts(is_damaged=view.error is not None)
-    return data | {"foreign_entries": view.sizes.foreign if view.sizes else None}
 
 
 def _state_data(view: StateView, operator: OperatorView) -> dict[str, Any]:

@@ -14,16 +14,16 @@ from ...compat.reference_time import millis_text
 from ...serializers.errors import shown
 from ...serializers.wording import many
 from ...state.formats.spark.commit_log import source_offsets
-from ...state.formats.spark.reader import SparkCheckpoint, SparkOperator
 from ...state.progress import size_text
 from ...state.savepoint.sizes import Spread
 from ..inspect_data import share_of
 from ..output import Column, is_terminal, styled_table, text_width
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from ...state.savepoint.reader import Savepoint
+    from ...state.formats.spark.reader import SparkCheckpoint, SparkOperator
+    from ...state.savepoint.reader import Savepoint, SavepointOperator
     from ...state.savepoint.sizes import Share
     from ..inspect_data import Inspected, OperatorView, StateView
     from ..output import Line, Row, Span
@@ -49,13 +49,14 @@ def lines_of(inspected: Inspected, *, is_full: bool, with_skew: bool) -> Iterato
         with_skew: Whether charts of the distribution of its entries follow each operator.
     """
     opened = inspected.opened
-    yield from _checkpoint(opened) if isinstance(opened, SparkCheckpoint) else _savepoint(opened, inspected)
+    yield from _HEADS[opened.is_of_spark](opened, inspected)
     for view in inspected.operators:
         if view.is_stateless:
             continue
         yield []
         yield [(view.operator.heading, "bold")]
-        yield from _facts(view, inspected.size_bytes)
+        size = f"{size_text(view.size_bytes)} ({_percent(view.size_bytes, inspected.size_bytes)})"
+        yield from _FACTS[view.operator.is_of_spark](view.operator, view, size)
         yield from _states(view, is_full=is_full)
         yield from _unsupported(view)
         for state, left in view.left_to_migrate.items():
@@ -68,7 +69,7 @@ def lines_of(inspected: Inspected, *, is_full: bool, with_skew: bool) -> Iterato
     yield from _stateless(inspected)
 
 
-def _checkpoint(checkpoint: SparkCheckpoint) -> Iterator[Line]:
+def _checkpoint(checkpoint: SparkCheckpoint, _: Inspected) -> Iterator[Line]:
     yield from _facts_of_checkpoint(checkpoint)
     if not checkpoint.operators:
         yield []
@@ -140,15 +141,18 @@ def _position(position: Any) -> Iterator[Line]:
         yield [(f"    {number}: {offset}", "")]
 
 
-def _facts(view: OperatorView, whole: int) -> Iterator[Line]:
-    """Yield the lines below an operator's title."""
-    operator, size = view.operator, f"{size_text(view.size_bytes)} ({_percent(view.size_bytes, whole)})"
-    if isinstance(operator, SparkOperator):
-        modes = [f"{name} {mode}" for name, mode in operator.facts.modes.items()]
-        yield [(f"  {', '.join([many(view.facts.parallelism, 'partition'), size, *modes])}", "dim")]
-        if not operator.facts.name:
-            yield [("  written by Spark before 4.0, which does not say what the operator is", "yellow")]
-        return
+_HEADS: dict[bool, Callable[..., Iterator[Line]]] = {True: _checkpoint, False: _savepoint}
+"""The lines on a checkpoint of Spark, and on others."""
+
+
+def _facts_of_spark(operator: SparkOperator, view: OperatorView, size: str) -> Iterator[Line]:
+    modes = [f"{name} {mode}" for name, mode in operator.facts.modes.items()]
+    yield [(f"  {', '.join([many(view.facts.parallelism, 'partition'), size, *modes])}", "dim")]
+    if not operator.facts.name:
+        yield [("  written by Spark before 4.0, which does not say what the operator is", "yellow")]
+
+
+def _facts_of_flink(operator: SavepointOperator, view: OperatorView, size: str) -> Iterator[Line]:
     facts = [f"key {view.key.describe()}"] if view.key is not None else []
     facts += [f"parallelism {operator.parallelism}", f"max parallelism {operator.max_parallelism}"]
     facts.append(size)
@@ -172,6 +176,10 @@ def _facts(view: OperatorView, whole: int) -> Iterator[Line]:
         yield [(f"  unsupported: {operator.unreadable}", "red")]
     elif not view.states:
         yield [("  no other state" if operator.keeps else "  no state", "dim")]
+
+
+_FACTS: dict[bool, Callable[..., Iterator[Line]]] = {True: _facts_of_spark, False: _facts_of_flink}
+"""The lines below the title of an operator of Spark, and of others."""
 
 
 def _percent(part: int, whole: int) -> str:
@@ -305,12 +313,13 @@ def _bar(size: int, largest: int) -> str:
 
 
 def _stateless(inspected: Inspected) -> Iterator[Line]:
-    stateless = [view.operator for view in inspected.operators if view.is_stateless]
+    stateless: list[Any] = [
+        view.operator for view in inspected.operators if view.is_stateless
+    ]  # those of Spark have state
     if stateless:
         yield []
         yield [("operators without state", "dim")]
     for operator in stateless:
-        assert not isinstance(operator, SparkOperator)  # noqa: S101 - those of Spark have state
         finished = ", finished" if operator.stored.finished else ""
         name = f", {operator.name}" if operator.name and operator.name != operator.uid else ""
         ident = f"{operator.uid} ({operator.operator_id})" if operator.uid else operator.operator_id

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..errors import CorruptSavepoint, StateShiftError, ValueNotConvertible, add_step, shown
+from ..errors import CorruptSavepoint, StateShiftError, ValueNotConvertible, add_step, at_step, shown
 from ..records.classes import Record, field_of, is_record_class
 from ..views import DataInputView, DataOutputView
 from .logical_types import is_value, python_type, to_raw, to_value
@@ -167,14 +167,11 @@ class _Skim:
         below, is_map = _deeper(depth), node.type == "map"
         while count := self._block(node.inner.least_bytes + is_map):
             end, number = count
-            try:
+            with at_step("{}" if is_map else "[]"):
                 for _ in range(number):
                     if is_map:
                         self.text()
                     self.value(node.inner, below)
-            except StateShiftError as error:
-                add_step(error, "{}" if is_map else "[]")
-                raise
             if end not in {-1, self.source.position}:
                 raise CorruptSavepoint("a block does not end where it says", offset=self.source.position)
 
@@ -296,11 +293,8 @@ class _Checked:
             raise misfit(node, value)
         self._count(len(value), node.inner.least_bytes)
         below = _deeper(depth)
-        try:
+        with at_step("[]"):
             return [self.value(node.inner, item, below) for item in value]
-        except StateShiftError as error:
-            add_step(error, "[]")
-            raise
 
     def map(self, node: Node, value: Any, depth: int) -> Any:
         if not isinstance(value, Mapping):
@@ -310,11 +304,8 @@ class _Checked:
             if not isinstance(key, str):
                 raise ValueNotConvertible(f"the keys of a map must be strings, not {shown(key)}")
             _check_text(key)
-            try:
+            with at_step("{}"):
                 found[key] = self.value(node.inner, item, below)
-            except StateShiftError as error:
-                add_step(error, "{}")
-                raise
         return found
 
     def _count(self, number: int, least: int) -> None:

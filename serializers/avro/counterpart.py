@@ -36,7 +36,7 @@ from ..containers.pieces import convert_each
 from ..containers.wrappers import OptionalSerializer
 from ..defaults import NO_VALUE, Default
 from ..enums.serializers import EnumSerializer, Symbol
-from ..errors import OldReaderUnavailable, StateShiftError, ValueNotConvertible, add_step, shown
+from ..errors import OldReaderUnavailable, ValueNotConvertible, at_step, shown
 from ..flink.namespaces import VoidSerializer
 from ..primitives.numeric import (
     BooleanSerializer,
@@ -145,11 +145,8 @@ def _translated(
         return single(node, value)
     fields = {}
     for field in node.fields:
-        try:
+        with at_step(f".{field.name}"):
             fields[field.name] = inner(field.node, field_of(value, field.name, field.name))
-        except StateShiftError as error:
-            add_step(error, f".{field.name}")
-            raise
     return record(fields)
 
 

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..errors import OldReaderUnavailable, StateShiftError, ValueNotConvertible, add_step, cause_text, shown
+from ..errors import OldReaderUnavailable, StateShiftError, ValueNotConvertible, at_step, cause_text, shown
 from ..families import Ability, families
 from ..views import DataInputView
 from ..wording import one
@@ -371,11 +371,8 @@ def read_one(serializer: TypeSerializer[Any], source: DataInputView) -> Any:
 
 def told_at(codec: ColumnCodec, value: Any, step: str) -> Any:
     """Return a part of a value converted by `codec.tell`; errors get `step` in their path."""
-    try:
+    with at_step(step):
         return codec.tell(value)
-    except StateShiftError as error:
-        add_step(error, step)
-        raise
 
 
 def not_in_column(value: object, why: str, advice: str) -> ValueNotConvertible:

@@ -1,10 +1,7 @@
 """Columns of values that contain others: behind a null flag, as parts one after the other, or repeated.
 
-Decoding of adjacent plain parts at once, each optionally after a null flag.
-
-Machine code decodes part by part, row by row. numpy gathers numbers and booleans as one item of raw bytes, if no row of
-a block has a null, which is nearly always the case; other blocks are decoded number by number.
-Source: performance notes, "Columnar transcoding in numpy".
+Machine code decodes adjacent plain parts at once, row by row, each optionally after a null flag; numpy decodes them one
+by one. Source: performance notes, "Columnar transcoding in numpy".
 
 Decoding of repeated values, as of lists, sets, arrays and maps.
 
@@ -21,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..views import SEPARATOR
-from .bytes_at import PADDING, TEXT, bitmap, matrix_at, none, number_array, numbers_at
+from .bytes_at import TEXT, bitmap, none, number_array, numbers_at
 from .codec import ColumnCodec, Decoded, EncodedColumn, join_pieces, nulls_of, spread_bytes, together
 from .scalars import BooleanCodec, NumberCodec, StringCodec
 
@@ -150,47 +147,6 @@ def decode_flat(codecs: Sequence[ColumnCodec], cells: Cells) -> Parts | None:
     return Parts(columns, found.ends, odd)
 
 
-def decode_numbers(codecs: Sequence[ColumnCodec], cells: Cells) -> Parts | None:
-    """Decode the leading numbers and booleans; return None where they are few, or one of them is null."""
-    formats: list[str] = []
-    offsets: list[int] = []
-    flags: list[int] = []
-    numbers: list[NumberCodec | BooleanCodec] = []
-    size = 0
-    for codec in codecs:
-        inner = codec.value if isinstance(codec, OptionalCodec) and codec.null_flag else codec
-        if not isinstance(inner, NumberCodec | BooleanCodec) or size + 1 + inner.size > PADDING:
-            break
-        if inner is not codec:
-            flags.append(size)
-            size += 1
-        formats.append(inner.form if isinstance(inner, NumberCodec) else "u1")
-        offsets.append(size)
-        numbers.append(inner)
-        size += inner.size
-    if len(numbers) < _LEAST:
-        return None
-    names = [str(index) for index in range(len(numbers))]
-    flag_names = [f"flag {offset}" for offset in flags]
-    dtype = np.dtype(
-        {"names": [*names, *flag_names], "formats": [*formats, *("u1" for _ in flags)], "offsets": [*offsets, *flags],
-         "itemsize": size}
-    )  # fmt: skip
-    found = matrix_at(cells.data, cells.starts, size).view(dtype)
-    if any(found[name].any() for name in flag_names):
-        return None
-    ends, odd = cells.skipped(size)
-    columns = []
-    for name, number in zip(names, numbers, strict=True):
-        values = found[name]
-        if isinstance(number, NumberCodec):
-            columns.append(number_array(number.kind, values.astype(values.dtype.newbyteorder("="))))
-        else:
-            columns.append(pa.array(values == 1))
-            odd |= values > 1
-    return Parts(columns, ends, odd)
-
-
 @attrs.frozen
 class Part:
     """A part of a struct.
@@ -223,7 +179,7 @@ def decode_parts(parts: tuple[Part, ...], cells: Cells) -> tuple[list[pa.Array],
     odd = none(len(cells))
     while len(columns) < len(parts):
         codecs = [part.codec for part in parts[len(columns) :]]
-        several = decode_flat(codecs, cells) or decode_numbers(codecs, cells)
+        several = decode_flat(codecs, cells)
         if several is not None:
             columns += several.columns
             cells = cells.moved(several.ends)

@@ -44,7 +44,7 @@ from .tuples import EitherSerializer, Left, Right, TupleSerializer
 from .wrappers import OptionalSerializer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ..columns.codec import Cells, Codecs, ColumnTable, Singly, Taker
 
@@ -231,7 +231,8 @@ class SetCodec(ListCodec):
 
     def taker(self) -> Taker:
         element = self.element.taker()
-        return lambda value: _set_of([taken(element, item) for item in value])
+        twice = "an element twice, but a set is declared"
+        return lambda value: _distinct(frozenset, [taken(element, item) for item in value], "set", twice)
 
 
 @attrs.frozen
@@ -288,30 +289,23 @@ class MapCodec(ColumnCodec):
 
     def taker(self) -> Taker:
         key, value = self.key.taker(), self.value.taker()
-        return lambda pairs: _map_of([(taken(key, name), taken(value, item)) for name, item in pairs])
+        return lambda pairs: _distinct(
+            dict, [(taken(key, name), taken(value, item)) for name, item in pairs], "map", "a key twice"
+        )
 
     def within(self, kind: pa.DataType, path: str) -> Iterator[tuple[ColumnCodec, pa.DataType, str]]:
         yield self.key, kind.key_type, f"{path}{{key}}"
         yield self.value, kind.item_type, f"{path}{{}}"
 
 
-def _set_of(items: list[Any]) -> frozenset[Any]:
+def _distinct(kind: Callable[[list[Any]], Any], items: list[Any], what: str, twice: str) -> Any:
+    """Return a set or a map of items, of which no two may be equal."""
     try:
-        found = frozenset(items)
+        found = kind(items)
     except TypeError as error:
-        raise ValueNotConvertible(f"{shown(items)} cannot be a set: {cause_text(error)}") from error
+        raise ValueNotConvertible(f"{shown(items)} cannot be a {what}: {cause_text(error)}") from error
     if len(found) != len(items):
-        raise ValueNotConvertible(f"{shown(items)} contains an element twice, but a set is declared")
-    return found
-
-
-def _map_of(entries: list[tuple[Any, Any]]) -> dict[Any, Any]:
-    try:
-        found = dict(entries)
-    except TypeError as error:
-        raise ValueNotConvertible(f"{shown(entries)} cannot be a map: {cause_text(error)}") from error
-    if len(found) != len(entries):
-        raise ValueNotConvertible(f"{shown(entries)} contains a key twice")
+        raise ValueNotConvertible(f"{shown(items)} contains {twice}")
     return found
 
 

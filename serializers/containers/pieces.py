@@ -18,10 +18,8 @@ import attrs
 from ..compatibility import Child, CompatibilityResult, Finding, Flag, Flagged, Nulls, Verdict, compose, worst
 from ..errors import (
     CorruptSavepoint,
-    StateShiftError,
     ValueNotConvertible,
     ValuesCollide,
-    add_step,
     at_step,
     cause_text,
     shown,
@@ -43,13 +41,10 @@ NULLS_UNTOLD = "Flink does not say whether nulls are stored here; one would fail
 def encode_each(serializer: TypeSerializer[Any], items: Iterable[Any], step: str) -> list[bytes]:
     """Return the bytes of each item; `step` is added to an error's path."""
     scratch, ends = DataOutputView(), [0]
-    try:
+    with at_step(step):
         for item in items:
             serializer.serialize(item, scratch)
             ends.append(len(scratch))
-    except StateShiftError as error:
-        add_step(error, step)
-        raise
     data = scratch.getvalue()
     return [data[start:end] for start, end in itertools.pairwise(ends)]
 

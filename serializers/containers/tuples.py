@@ -54,11 +54,8 @@ class TupleConversion:
     def __call__(self, value: Any) -> tuple[Any, ...]:
         converted = []
         for index, (convert, item) in enumerate(zip(self.items, value, strict=True)):
-            try:
+            with at_step(f"({index})"):
                 converted.append(item if convert is None or item is None else convert(item))
-            except StateShiftError as error:
-                add_step(error, f"({index})")
-                raise
         return tuple(converted)
 
 

@@ -14,6 +14,7 @@ from numba.extending import register_jitable
 from ...serializers.columns.bytes_at import TEXT, Flat
 from ..transcode.machine import PADDING, address, compiled
 from ..transcode.memory import copy, is_ascii, load, store
+from ..transcode.numba_encodings import put_character
 
 if TYPE_CHECKING:
     from ...serializers.columns.bytes_at import Bytes, Flags, Places
@@ -119,7 +120,7 @@ def _text(data: Any, at: Any, limit: Any, target: Any, to: Any) -> Any:
             continue
         if is_low:
             unit, high = 0x10000 + ((high - 0xD800) << 10) + unit - 0xDC00, np.int64(0)
-        to = _put_utf8(target, to, unit)
+        to = put_character(target, to, unit)
     return (at, to - begin) if high == 0 else (np.int64(_ODD), np.int64(0))
 
 
@@ -136,26 +137,3 @@ def _varint(data: Any, at: Any, limit: Any, most_shift: Any) -> Any:
         if byte < 0x80:
             return value, at
     return value, np.int64(_ODD)
-
-
-@register_jitable
-def _put_utf8(target: Any, to: Any, code: Any) -> Any:
-    """Write a character as UTF-8; return the position after it."""
-    if code < 0x80:
-        store(target, to, 1, code)
-        return to + 1
-    if code < 0x800:
-        store(target, to, 1, 0xC0 | code >> 6)
-        to += 1
-    else:
-        if code < 0x10000:
-            store(target, to, 1, 0xE0 | code >> 12)
-            to += 1
-        else:
-            store(target, to, 1, 0xF0 | code >> 18)
-            store(target, to + 1, 1, 0x80 | (code >> 12 & 0x3F))
-            to += 2
-        store(target, to, 1, 0x80 | (code >> 6 & 0x3F))
-        to += 1
-    store(target, to, 1, 0x80 | (code & 0x3F))
-    return to + 1

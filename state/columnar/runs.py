@@ -13,6 +13,7 @@ import numpy as np
 
 from ...serializers.columns.bytes_at import padded
 from ...serializers.columns.codec import Cells
+from ..storage.prefetch import in_batches
 from ..transcode.executor_choice import ExecutorName
 from ..transcode.frames import find_entries
 
@@ -67,7 +68,8 @@ def places_of(
 
 
 RUN_BYTES = 4 << 20
-_RUN_ENTRIES = 1 << 16
+_LEAST_BYTES = 64
+"""What an entry counts for at least in a run."""
 
 
 @attrs.frozen
@@ -125,14 +127,10 @@ class Run:
 
 def runs_of(blocks: Iterable[Block], executor: ExecutorName) -> Iterator[Run]:
     """Yield runs of the blocks of one state; an oversized value is refused, as in `Block.items`."""
-    waiting: list[Block] = []
-    size = entries = 0
-    for block in blocks:
-        block.refuse_oversized()
-        if waiting and (size + len(block.data) > RUN_BYTES or entries + block.entries > _RUN_ENTRIES):
-            yield Run.of(waiting, executor)
-            waiting, size, entries = [], 0, 0
-        waiting.append(block)
-        size, entries = size + len(block.data), entries + block.entries
-    if waiting:
-        yield Run.of(waiting, executor)
+    for some in in_batches(blocks, _run_bytes, RUN_BYTES):
+        yield Run.of(some, executor)
+
+
+def _run_bytes(block: Block) -> int:
+    block.refuse_oversized()
+    return max(len(block.data), _LEAST_BYTES * block.entries)

@@ -92,6 +92,8 @@ class SavepointOperator:
     stored: OperatorState = attrs.field(repr=False)
     folder: Folder
 
+    is_of_spark: ClassVar[bool] = False
+
     @property
     def operator_id(self) -> str:
         """The operator id in 32 hexadecimal digits."""
@@ -123,12 +125,18 @@ class SavepointOperator:
         """Whether it has any."""
         return self.stored.has_state
 
-    def own_facts(self, *, is_damaged: bool = False) -> dict[str, Any]:
-        """Return what only operators of Flink have, as plain data."""
+    def own_facts(self, *, is_damaged: bool, foreign: int | None) -> dict[str, Any]:
+        """Return what only operators of Flink have, as plain data.
+
+        Args:
+            is_damaged: Whether its streams cannot be read.
+            foreign: The number of entries of other subtasks' key groups, if they were counted.
+        """
         return {
             "finished": self.stored.finished,
             "custom_raw_keyed_state": None if is_damaged else self.has_custom_raw_keyed_state,
             "format": self.keyed_format or None,
+            "foreign_entries": foreign,
         }
 
     @property

@@ -61,12 +61,12 @@ def put_utf8(target: Any, to: int, data: Any, at: int, end: int) -> int:
             size = unit_bytes(data, at)
             code = _FIRST_BEYOND + ((code - _FIRST_HIGH) << 10) + unit_at(data, at, size) - _FIRST_LOW
             at += size
-        to = _put_character(target, to, code)
+        to = put_character(target, to, code)
     store(target, begin, 4, to - begin - 4)
     return to
 
 
-def _put_character(target: Any, to: int, code: int) -> int:
+def put_character(target: Any, to: int, code: int) -> int:
     """Write a character in UTF-8; return its end."""
     more = (code >= 0x80) + (code >= 0x800) + (code >= _FIRST_BEYOND)
     if more == 0:

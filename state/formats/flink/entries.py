@@ -14,6 +14,7 @@ from ....serializers.errors import (
     ValueNotConvertible,
     ValuesCollide,
     add_step,
+    at_step,
     cause_text,
     shown,
 )
@@ -109,11 +110,8 @@ class EntryDecoder:
         """Read the value of one entry; for map state a pair of user key and value."""
         if not self.kind.has_user_keys:
             return read_stored(self.kind, self.value, value)
-        try:
+        with at_step("<key>"):
             name = decode(self.value.key, user_key)  # type: ignore[attr-defined]  # of a map
-        except StateShiftError as error:
-            add_step(error, "<key>")
-            raise
         return name, read_stored(self.kind, self.value, value)
 
     def add_place(self, error: StateShiftError, key: bytes) -> None:

@@ -357,6 +357,7 @@ class SparkOperator:
     facts: OperatorFacts
     stores: tuple[SparkStore, ...] = attrs.field(repr=False)
 
+    is_of_spark: ClassVar[bool] = True
     has_state: ClassVar[bool] = True
     size_bytes: ClassVar[int | None] = None
     """Files of several operators' stores may be one: only the bytes of entries are known."""
@@ -409,7 +410,7 @@ class SparkOperator:
             parallelism=max((store.partitions for store in self.stores), default=0),
         )
 
-    def own_facts(self) -> dict[str, Any]:
+    def own_facts(self, *, is_damaged: bool, foreign: int | None) -> dict[str, Any]:
         """Return what only operators of Spark's queries have, as plain data."""
         return fields_of(self.facts, "number kind properties")
 
