@@ -92,9 +92,7 @@ class ScalarSerializer(TypeSerializer[T]):
     def length(self) -> int:
         return self.row.size
 
-    @property
-    def is_immutable_type(self) -> bool:
-        return True
+    is_immutable_type = True
 
     @property
     def layout(self) -> rewrite.ByteRewrite:

@@ -164,9 +164,7 @@ class SkippedSnapshot(TypeSerializerConfigSnapshot[Any]):
     stored_version: int = 0
     body: bytes = b""
 
-    @property
-    def is_flink(self) -> bool:
-        return False
+    is_flink = False
 
     def get_version(self) -> int:
         return self.stored_version

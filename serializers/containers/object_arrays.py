@@ -76,9 +76,7 @@ class StringArraySerializer(TypeSerializer[list[str | None]]):
         """The serializer of the elements."""
         return StringSerializer(allow_null=self.nullable_elements)
 
-    @property
-    def layout(self) -> rewrite.ByteRewrite:
-        return rewrite.Counted(rewrite.Text())
+    layout = rewrite.Counted(rewrite.Text())
 
     def serialize(self, value: list[str | None], target: DataOutputView) -> None:
         items, element = _items(value), self.element

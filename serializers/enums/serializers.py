@@ -184,13 +184,9 @@ class EnumSerializer(TypeSerializer[Any]):
         """Whether a stored enum of that name is the same as this one, without an alias."""
         return stored_name == self.name
 
-    @property
-    def is_immutable_type(self) -> bool:
-        return True
+    is_immutable_type = True
 
-    @property
-    def length(self) -> int:
-        return 4
+    length = 4
 
     def serialize(self, value: Any, target: DataOutputView) -> None:
         is_member = isinstance(value, self.enum_class or enum.Enum)

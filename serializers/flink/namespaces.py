@@ -123,13 +123,9 @@ class VoidNamespaceSerializer(_OneValueSerializer):
     value, what = VOID_NAMESPACE, "the void namespace"
     row = Scalar("VoidNamespace", "VoidNamespace", "", "", "VoidNamespace")
 
-    @property
-    def length(self) -> int:
-        return 0
+    length = 0
 
-    @property
-    def layout(self) -> rewrite.ByteRewrite:
-        return rewrite.Fixed(1)
+    layout = rewrite.Fixed(1)
 
 
 VoidNamespaceSerializerSnapshot = snapshot_of(

@@ -125,9 +125,7 @@ class UnopenedPickleSerializer(TypeSerializer[PickledValue]):
 
     stored: PickledSnapshot
 
-    @property
-    def layout(self) -> rewrite.ByteRewrite:
-        return rewrite.Blob()
+    layout = rewrite.Blob()
 
     @property
     def fingerprint(self) -> Fingerprint:
@@ -219,9 +217,7 @@ class PickleSerializer(TypeSerializer[T]):
             )
         return False
 
-    @property
-    def layout(self) -> rewrite.ByteRewrite:
-        return rewrite.Blob()
+    layout = rewrite.Blob()
 
     @property
     def fingerprint(self) -> Fingerprint:

@@ -114,9 +114,7 @@ class RecordReference(TypeSerializer[Any]):
 
     name: str
 
-    @property
-    def layout(self) -> rewrite.ByteRewrite:
-        return rewrite.ByteRewrite()
+    layout = rewrite.ByteRewrite()
 
     def serialize(self, value: Any, target: DataOutputView) -> None:
         with record_scopes.serializers.following(self.name, deeper=True) as (record, is_open):
@@ -177,9 +175,7 @@ class RecursiveRecordSerializer(RecordSerializer[T]):
     def circle(self) -> Mapping[str, DescribedRecordSerializer[Any]]:
         return {record.name: record for record in (self, *self.others)}
 
-    @property
-    def layout(self) -> rewrite.ByteRewrite:
-        return rewrite.ByteRewrite()
+    layout = rewrite.ByteRewrite()
 
     def serialize(self, value: T, target: DataOutputView) -> None:
         too_deep = f"{self._too_deep()}, or contains itself"

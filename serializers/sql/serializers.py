@@ -147,9 +147,7 @@ class RowDataSerializer(TypeSerializer[RowData]):
     def is_counted(self) -> bool:
         return self.counted
 
-    @property
-    def layout(self) -> ByteRewrite:
-        return Blob()
+    layout = Blob()
 
     def serialize(self, value: RowData, target: DataOutputView) -> None:
         stored = value._stored if isinstance(value, RowData) else b""  # noqa: SLF001 - of this package
@@ -290,9 +288,7 @@ class _CollectionSerializer(TypeSerializer[Any]):
 
     stored: _CollectionSnapshot
 
-    @property
-    def layout(self) -> ByteRewrite:
-        return Blob()
+    layout = Blob()
 
     def serialize(self, value: Any, target: DataOutputView) -> None:
         _put_sized(encode_value(value, self.stored.type), target)
@@ -390,9 +386,7 @@ class DecimalDataSerializer(TypeSerializer[Decimal]):
         """The type of the values."""
         return LogicalType("DECIMAL", parameters=(("precision", self.precision), ("scale", self.scale)))
 
-    @property
-    def is_immutable_type(self) -> bool:
-        return True
+    is_immutable_type = True
 
     @property
     def layout(self) -> ByteRewrite:
@@ -470,9 +464,7 @@ class TimestampDataSerializer(TypeSerializer[TimestampData]):
         """The type of the values."""
         return LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", parameters=(("precision", self.precision),))
 
-    @property
-    def is_immutable_type(self) -> bool:
-        return True
+    is_immutable_type = True
 
     @property
     def length(self) -> int:
@@ -529,13 +521,9 @@ class StringDataSerializer(TypeSerializer[str]):
 
     type: ClassVar[LogicalType] = LogicalType("VARCHAR")
 
-    @property
-    def is_immutable_type(self) -> bool:
-        return True
+    is_immutable_type = True
 
-    @property
-    def layout(self) -> ByteRewrite:
-        return Blob()
+    layout = Blob()
 
     def serialize(self, value: str, target: DataOutputView) -> None:
         _put_sized(encode_value(value, self.type), target)
@@ -572,9 +560,7 @@ class RawValueDataSerializer(TypeSerializer[Any]):
 
     inner: TypeSerializer[Any]
 
-    @property
-    def layout(self) -> ByteRewrite:
-        return Blob()
+    layout = Blob()
 
     def serialize(self, value: Any, target: DataOutputView) -> None:
         within = DataOutputView()
@@ -683,13 +669,9 @@ class ExternalSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
 class NullSerializer(TypeSerializer[None]):
     """What stands in an accumulator for a view, whose values are in a state of their own: one byte 0."""
 
-    @property
-    def length(self) -> int:
-        return 1
+    length = 1
 
-    @property
-    def is_immutable_type(self) -> bool:
-        return True
+    is_immutable_type = True
 
     def serialize(self, value: None, target: DataOutputView) -> None:
         if value is not None:
