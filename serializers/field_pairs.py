@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import attrs
 
+from .compatibility import Finding, Flag, Flagged, Verdict
 from .errors import DeclarationError
+from .ways_out import WayOut, by_migration
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -85,6 +87,30 @@ def claims_of(fields: Iterable[F], direct: Mapping[str, str], stored: Collection
             )
         claims[alias] = field
     return claims
+
+
+def gone(
+    rule: str, path: str, name: str, kind: str, *, twin: str = "", alias: str = "", what: str = "field"
+) -> Finding:
+    """Return the finding that a stored field is gone, whose value a migration drops.
+
+    Args:
+        rule: The rule of its family.
+        path: Its path.
+        name: Its name.
+        kind: Its type in words.
+        twin: A new field that it may have become, or "".
+        alias: What to write at that one, if so.
+        what: What the family calls a field.
+    """
+    flags: tuple[Flagged | Flag, ...] = (Flag.DROPS.of(path),)
+    ways: tuple[WayOut | str, ...] = (by_migration("the value is dropped"), f"keep the {what} {name!r}")
+    reason = f"the {what} is gone; its stored value is dropped"
+    if twin:
+        flags += (Flag.POSSIBLE_RENAME.of(name, twin),)
+        ways = (f"if it is now called {twin!r}: {alias} there", *ways)
+        reason += f"; was it renamed to {twin!r}?"
+    return Finding(path, rule, Verdict.REQUIRES_MIGRATION, kind, "", reason, ways, flags)
 
 
 def _refuse_swaps(present: Mapping[str, _Declared]) -> None:

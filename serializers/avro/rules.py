@@ -14,6 +14,7 @@ import attrs
 from ..compatibility import Finding, Flag, Flagged, Verdict
 from ..defaults import NO_VALUE
 from ..errors import DeclarationError
+from ..field_pairs import gone
 from ..field_pairs import pair_fields as record_pairs
 from ..serializer import CONVERTER
 from ..ways_out import WayOut, by_migration
@@ -278,18 +279,12 @@ class _Resolution:
         else:
             self.add(path, "AV-5", Verdict.REQUIRES_MIGRATION, "", kind, "the new field takes its default (AV-7)")
 
-    def dropped(self, gone: list[AvroField], added: list[AvroField], path: str) -> None:
-        for field in gone:
+    def dropped(self, left: list[AvroField], added: list[AvroField], path: str) -> None:
+        for field in left:
             below, kind = f"{path}.{field.name}", field.node.describe()
-            flags: tuple[Flagged | Flag, ...] = (Flag.DROPS.of(below),)
-            ways: tuple[WayOut | str, ...] = (by_migration("the value is dropped"), f"keep the field {field.name!r}")
-            reason = "the field is gone; its stored value is dropped"
-            twin = next((new for new in added if new.node.describe() == kind), None)
-            if twin is not None:
-                flags += (Flag.POSSIBLE_RENAME.of(field.name, twin.name),)
-                ways = (f'if it is now called {twin.name!r}: "aliases": ["{field.name}"] there', *ways)
-                reason += f"; was it renamed to {twin.name!r}?"
-            self.add(below, "AV-5", Verdict.REQUIRES_MIGRATION, kind, "", reason, ways, flags)
+            twin = next((new.name for new in added if new.node.describe() == kind), "")
+            alias = f'"aliases": ["{field.name}"]'
+            self.findings.append(gone("AV-5", below, field.name, kind, twin=twin, alias=alias))
 
 
 def _may_read(old: Node, new: Node) -> bool:

@@ -17,7 +17,7 @@ from ..containers.arrays import is_primitive
 from ..containers.pieces import NULLS_UNTOLD, keep_null_flag
 from ..errors import DeclarationError, at_step
 from ..families import families
-from ..field_pairs import Pairing, pair_fields
+from ..field_pairs import Pairing, gone, pair_fields
 from ..serializer import CONVERTER, KEEP_OLD_TYPE
 from ..snapshot import type_digest
 from ..ways_out import Does, WayOut, by_migration
@@ -250,26 +250,17 @@ def _removed_and_added(new: DescribedRecordSerializer[Any], pairing: _Pairing) -
     findings = list(come_back(new.fields, new.retired, new.retired_types))
     retired = {finding.path for finding in findings}
     for stored in pairing.removed:
-        twin = next(
-            (field for field in pairing.added if field.serializer.describe() == stored.snapshot.describe()), None
-        )
-        flags: tuple[Flagged | Flag, ...] = (Flag.DROPS.of(f"$.{stored.name}"),)
-        ways: tuple[WayOut | str, ...] = (by_migration("the value is dropped"), f"keep the field {stored.name!r}")
-        reason = "the field is gone; its stored value is dropped"
-        if twin is not None:
-            flags += (Flag.POSSIBLE_RENAME.of(stored.name, twin.name),)
-            ways = (f"if it is now called {twin.name!r}: {new.advice.field_alias(stored.name)} there", *ways)
-            reason += f"; was it renamed to {twin.name!r}?"
-        findings.append(
-            Finding(f"$.{stored.name}", "REC-4", Verdict.REQUIRES_MIGRATION, stored.describe(), "", reason, ways, flags)
-        )
+        kind, path = stored.snapshot.describe(), f"$.{stored.name}"
+        twin = next((field.name for field in pairing.added if field.serializer.describe() == kind), "")
+        alias = new.advice.field_alias(stored.name)
+        findings.append(gone("REC-4", path, stored.name, stored.describe(), twin=twin, alias=alias))
     for field in (field for field in pairing.added if f"$.{field.name}" not in retired):
         path, kind = f"$.{field.name}", field.describe()
         if field.default is None:
             reason = "the field is new and has no default; stored records have no value for it"
             if field.optional:
                 reason += " (optional alone is not a default)"
-            ways = (new.advice.default(field.name, optional=field.optional), CONVERTER)
+            ways: tuple[WayOut | str, ...] = (new.advice.default(field.name, optional=field.optional), CONVERTER)
             was = next(
                 (stored for stored in pairing.removed if stored.snapshot.describe() == field.serializer.describe()),
                 None,

@@ -29,7 +29,7 @@ from .. import rewrite
 from ..compatibility import Child, CompatibilityResult, Finding, Flag, Verdict, compose
 from ..containers.pieces import keep_null_flag, nulls_untold, outer_result
 from ..errors import CorruptSavepoint, DeclarationError, StateShiftError, ValueNotConvertible, add_step, at_step, shown
-from ..field_pairs import pair_fields
+from ..field_pairs import gone, pair_fields
 from ..records.classes import RecordField, StoredField, field_of
 from ..records.rules import come_back
 from ..records.serializers import RecordSerializer
@@ -350,17 +350,10 @@ def _by_name(new: RowSerializer, old: RowSerializerSnapshot) -> tuple[list[_Pair
     """Pair columns by name: ROW-2 to ROW-4."""
     stored = [StoredField(name, child) for name, child in zip(new.stored_names, old.nested, strict=True)]
     pairing = pair_fields(new.columns, stored)
-    findings = []
-    for gone in pairing.removed:
-        flags = (Flag.DROPS.of(f"$.{gone.name}"),)
-        ways: tuple[WayOut | str, ...] = (by_migration("the value is dropped"), f"keep the column {gone.name!r}")
-        reason = "the column is gone; its stored value is dropped"
-        findings.append(
-            Finding(f"$.{gone.name}", "ROW-4", Verdict.REQUIRES_MIGRATION, gone.describe(), "", reason, ways, flags)
-        )
+    findings = [gone("ROW-4", f"$.{one.name}", one.name, one.describe(), what="column") for one in pairing.removed]
     for added in pairing.added:
         verdict, reason = Verdict.INCOMPATIBLE, "the column is new and has no default; stored rows have no value for it"
-        ways = ("give it a default in the class of the columns", CONVERTER)
+        ways: tuple[WayOut | str, ...] = ("give it a default in the class of the columns", CONVERTER)
         if added.default is not None:
             verdict = Verdict.REQUIRES_MIGRATION
             reason = f"the column is new; stored rows get {added.default.title} {added.default.describe()}"

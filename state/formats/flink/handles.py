@@ -21,7 +21,7 @@ import enum
 import struct
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import attrs
 
@@ -252,25 +252,14 @@ class DatabaseHandle(_OfKeyGroups):
     checkpointed_bytes: int = 0
     handle_id: str = ""
 
-    @property
-    def is_canonical(self) -> bool:
-        """Whether the state is in the canonical format: it never is."""
-        return False
-
-    @property
-    def keyed_format(self) -> str:
-        """The format of the state: `database`."""
-        return "database"
-
-    @property
-    def frames_values(self) -> bool:
-        """Whether each value has its length: the database has it."""
-        return True
-
-    @property
-    def header_end(self) -> int | None:
-        """The end of the header in its stream: nothing follows it."""
-        return None
+    is_canonical: ClassVar[bool] = False
+    """Whether the state is in the canonical format: it never is."""
+    keyed_format: ClassVar[str] = "database"
+    """The format of the state."""
+    frames_values: ClassVar[bool] = True
+    """Whether each value has its length: the database has it."""
+    header_end: ClassVar[int | None] = None
+    """The end of the header in its stream: nothing follows it."""
 
     def group_sizes(self, key_groups: range) -> dict[int, int]:
         """Return the bytes of some key groups: a database does not say them, so they are taken to be equal."""
