@@ -68,6 +68,10 @@ class HashMapStateBackend(CurrentKey, KeyedStateBackend):
         key: The serializer of the keys.
         max_parallelism: The number of key groups of the operator.
         key_groups: Those of this subtask.
+
+    Attributes:
+        checks_values: Whether a value is held against its type when it is handed over, as with RocksDB. That takes as
+            long as writing it. Who creates the backend sets it before states are registered.
     """
 
     cleans_up_incrementally = True

@@ -96,8 +96,7 @@ class CurrentKey:
         slot: The index of its key group among those of the subtask.
         identity: Tells keys apart.
         snapshots: The snapshots that have not been released: while there is any, dicts are copied on write.
-        checks_values: Whether a value is held against its type when it is handed over, as with RocksDB. That takes as
-            long as writing it. Who creates the backend sets it before states are registered.
+        checks_values: Whether values are held against their types when they are handed over.
     """
 
     checks_values = False
