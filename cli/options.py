@@ -8,11 +8,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+import attrs
 import click
 from click.core import ParameterSource
 
 from ..serializers.compatibility import Flag
-from ..serializers.errors import MigrationFailed, StateShiftError, UnsupportedFormat, located, redact_values
+from ..serializers.errors import (
+    DeclarationError,
+    MigrationFailed,
+    StateShiftError,
+    UnsupportedFormat,
+    located,
+    redact_values,
+)
 from .output import print_notice
 
 if TYPE_CHECKING:
@@ -213,11 +221,40 @@ def open_savepoint(place: str) -> Savepoint:
     return opened
 
 
-def open_state(place: str) -> Savepoint | SparkCheckpoint:
-    """Open a savepoint as `open_savepoint` does, or the checkpoint of a Spark query."""
+def open_state(place: str, plan: str = "") -> Savepoint | SparkCheckpoint:
+    """Open a savepoint as `open_savepoint` does, or the checkpoint of a Spark query.
+
+    Args:
+        place: Where it is.
+        plan: The compiled plan of Flink SQL that wrote it, which names the columns of rows; "": they have no names.
+
+    Raises:
+        UsageError: A plan is given for a Spark query.
+        DeclarationError: The plan is not that of the savepoint.
+    """
     from ..state.formats.spark.reader import SparkCheckpoint
 
-    return SparkCheckpoint.open(place) if is_spark(place) else open_savepoint(place)
+    if is_spark(place):
+        if plan:
+            raise click.UsageError("--plan names the columns of Flink SQL; the checkpoint of a Spark query has them")
+        return SparkCheckpoint.open(place)
+    opened = open_savepoint(place)
+    if not plan:
+        return opened
+    from ..state.plans.column_names import namings_of
+    from ..state.plans.operators import read_query
+
+    namings = namings_of(read_query(plan))
+    if not namings.keys() & {one.operator_id for one in opened.operators}:
+        raise DeclarationError(
+            f"the savepoint {opened.place} has none of the operators of the plan {plan}",
+            advice="name the plan with which it was written; a query of INSERT INTO has other ids than its plan",
+        )
+    named = attrs.evolve(opened, namings=namings)
+    for operator in named.operators:
+        if operator.naming is not None:
+            operator.states  # noqa: B018 - raises where the plan has other columns
+    return named
 
 
 def open_state_directory(place: str) -> StateDirectory:
@@ -243,6 +280,13 @@ common_options = together(
     ),
 )
 """`--json` and `--redact`, which every command has."""
+columns_option = click.option(
+    "--plan",
+    default="",
+    metavar="PLAN",
+    help="The compiled plan of Flink SQL that wrote the savepoint: columns of its rows have their names.",
+)
+"""`--plan` of the commands that show state."""
 operator_option = click.option("--operator", "operator_name", metavar="UID|ID", help="Only this operator.")
 all_option = click.option(
     "--all",

@@ -13,8 +13,8 @@ import attrs
 from ..serializers.compatibility import CompatibilityResult, Decision, Finding, Verdict, worst
 from ..serializers.errors import DeclarationError, NothingInCommon, OldReaderUnavailable, located, shown
 from ..serializers.serializer import KEEP_OLD_TYPE
-from ..serializers.ways_out import Option, WayOut
-from .description import JobDescription, StateKind
+from ..serializers.ways_out import Option, Told, WayOut
+from .description import JobDescription, StateKind, uid_order
 from .header_snapshots import Labels, label_after, label_declared, labels_after
 from .kinds import is_transformed, judge, kind_changed
 from .lazy_tables import judged_together, with_tables
@@ -26,6 +26,8 @@ from .rewritten_keys import RekeyingOptions, rekeyed
 from .roles import KEY, NAMESPACE, along_with_key, judge_role, judge_timers
 from .sql.query_findings import not_compared, query_findings
 from .sql.take_over import taken_over
+from .sql.time_stamps import stamped_by_flink
+from .sql.ways_out import of_query
 from .targets import Target, refused_by, unlike_flinks
 
 if TYPE_CHECKING:
@@ -104,8 +106,12 @@ def check(
             matched = _Matched(was, becomes, of, left, old.stored_by, rekeying, known or Memo()).report()
             reports.append(attrs.evolve(matched, key_groups=rekeying.judge_groups(was, becomes, new)))
     reports += [_started(becomes) for becomes in theirs.values()]
-    reports = [policy.applied(report) for report in with_likely_names(reports, policy)]
-    reports.sort(key=lambda report: (not report.uid, report.uid, report.operator_id))
+    reports = with_likely_names(reports, policy)
+    if new.upgrade is not None:
+        version = new.upgrade.new.flink_version
+        reports = [stamped_by_flink(of_query(one, is_old_known=is_paired), version) for one in reports]
+    reports = list(map(policy.applied, reports))
+    reports.sort(key=lambda report: uid_order(report.uid, report.operator_id))
     report = CheckReport(old, new, target, tuple(reports), policy, repartition)
     if new.upgrade is None:
         return report
@@ -124,6 +130,13 @@ def _nothing_in_common(old: JobDescription, new: JobDescription) -> NothingInCom
             f"{ours}; the savepoint has {theirs}",
             advice="take the probe from the new version of the same job, with the same uids, after each state was "
             "used once",
+        )
+    if new.upgrade is not None:
+        way = WayOut("give the plan with which it was written, by which operators are paired:", (Told(Option.OLD_PLAN),))
+        return NothingInCommon.before_writing(
+            f"the query of {new.origin} has no operator in common with {old.origin}: its operators are {ours}; the"
+            f" savepoint has {theirs}",
+            advice=(way,),
         )
     return NothingInCommon.before_writing(
         f"{new.origin} has no operator in common with {old.origin}: it declares {ours}; the savepoint has {theirs}",

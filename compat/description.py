@@ -565,6 +565,20 @@ class JobDescription:
 OPERATOR_ID = re.compile("[0-9a-f]{32}")
 
 
+def uid_order(uid: str, operator_id: str = "") -> tuple[object, ...]:
+    """Return what operators are sorted by: those with a uid first; by its number where it begins with one.
+
+    The uids of Flink SQL do: `3_join` stands before `10_join`.
+
+    Args:
+        uid: The uid, or "".
+        operator_id: The id, for operators without a uid.
+    """
+    digits = uid.partition("_")[0]
+    number = digits.lstrip("0") if digits.isascii() and digits.isdecimal() else ""
+    return not uid, not number, len(number), number, uid, operator_id
+
+
 def operator_id_of_uid(uid: str) -> bytes:
     """Return Flink's operator id of a uid, 16 bytes: murmur3 (x64, 128 bits, seed 0) of its UTF-8."""
     return mmh3.mmh3_x64_128_digest(uid.encode("utf-8", "surrogatepass"), 0)

@@ -13,7 +13,7 @@ import attrs
 from ..serializers.compatibility import Decision, Verdict
 from ..serializers.errors import NothingInCommon
 from .check import check, paired
-from .description import StateKind
+from .description import StateKind, uid_order
 from .report import worst_decision
 from .type_difference import Change, Kind, compare_declared, compare_types
 
@@ -212,7 +212,7 @@ def compare(a: JobDescription, b: JobDescription) -> Difference:
     pairs = [(one, other) for one, other in pairs if _is_told(one, other)]
     sides = _Sides(a, b, forwards, backwards)
     operators = [sides.operator(one, other) for one, other in pairs]
-    operators.sort(key=lambda operator: (not operator.uid, operator.uid, operator.operator_id))
+    operators.sort(key=lambda operator: uid_order(operator.uid, operator.operator_id))
     return Difference(a, b, tuple(operators), forwards.query)
 
 

@@ -35,7 +35,7 @@ KEEP, NEW_UID = KEEP_OLD_TYPE, WayOut("give the operator a new uid, and build it
 _REPARTITION = (Told(Option.REPARTITION),)
 BY_REPARTITION = WayOut("migrate the state with", _REPARTITION, Does.MIGRATE)
 _REKEY = WayOut("rekey the operator:", _REPARTITION, command="stateshift migrate")
-_CONVERT = WayOut("declare a key_converter of the operator, and migrate with", _REPARTITION)
+_CONVERT = WayOut("declare a key_converter of the operator, and migrate with", _REPARTITION, Does.CONVERT)
 
 
 def judge_role(

@@ -66,10 +66,12 @@ class SqlJobs:
     Attributes:
         flink: The Flink that runs them.
         place: The folder.
+        backend: Where they keep state.
     """
 
     flink: object
     place: Path
+    backend: str = "rocksdb"
 
     def write_inputs(self, part):
         """Write a further file of each table: part 0, 1, …"""
@@ -134,6 +136,7 @@ class SqlJobs:
                 services.mkdir(parents=True, exist_ok=True)
                 (services / "org.apache.flink.table.factories.Factory").write_text("fx.Sql$LookedUp\n", "utf-8")
         opened = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in OPENED]
+        opened.append(f"-Dbackend={self.backend}")
         run = [self.flink.jdk / "java", *opened, "-Xmx2500m", "-cp", f"{jars}{os.pathsep}{classes}", f"fx.{program}"]
         return [*run, *map(str, words)]
 

@@ -706,7 +706,7 @@ UPGRADES = [
     Upgrade("BF5", _grouped("SUM(d), COUNT(d)", "c"), _grouped("SUM(d), AVG(d)", "c"), "partial", ""),
     Upgrade("BF6", _tumbled("a, AVG(b)"), _tumbled("a, AVG(b), COUNT(b)"), "migrate", ""),
     # State gets, loses or changes its time to live.
-    Upgrade("TTL1", _grouped("SUM(a), MAX(c)"), _hinted(_grouped("SUM(a), MAX(c)"), MyTable="1d"), "migrate", ""),
+    Upgrade("TTL1", _grouped("SUM(a), MAX(c)"), _hinted(_grouped("SUM(a), MAX(c)"), MyTable="1d"), "start", ""),
     Upgrade("TTL2", _hinted(_grouped("SUM(a), MAX(c)"), MyTable="1d"), _grouped("SUM(a)"), "migrate", ""),
     Upgrade("TTL3", _hinted(_grouped("SUM(a)"), MyTable="1d"), _hinted(_grouped("SUM(a)"), MyTable="2d"), "start", ""),
     Upgrade("TTL4", LEFT.format("m.a, m.c, o.z"), _hinted(LEFT.format("m.a, o.z"), m="1d", o="2d"), "migrate", ""),

@@ -281,6 +281,8 @@ def _next_steps(report: CheckReport, savepoint: str, stored: Savepoint) -> list[
     from ...compat.report import Status
     from ...serializers.compatibility import Decision
 
+    if report.scanned is not None and report.scanned.failing and report.new.upgrade is not None:
+        return ["next: let the columns of the new query take these values; or have the old query correct them first"]
     if report.scanned is not None and report.scanned.failing:
         return [
             "next: let the type take these values, or give it a converter or on_none; or correct them with the old job",

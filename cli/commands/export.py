@@ -23,7 +23,15 @@ from ...serializers.json_forms import sorted_by_text
 from ...serializers.wording import json_text, many
 from ...state.progress import count_bytes
 from ..failures import Status, libraries_needed
-from ..options import class_trust_option, common_options, import_option, open_state, operator_option, savepoint_argument
+from ..options import (
+    class_trust_option,
+    columns_option,
+    common_options,
+    import_option,
+    open_state,
+    operator_option,
+    savepoint_argument,
+)
 from ..output import print_json, print_notice, write_json
 from ..progress import reading
 from ..whole_files import output_option
@@ -75,6 +83,7 @@ Examples:
   stateshift export spark:/data/checkpoints/clicks -o entries.jsonl
   stateshift export /data/savepoints/sp-1 --state account --format avro -o account.avro
   stateshift export /data/savepoints/sp-1 --format tagged -o savepoint.json
+  stateshift export /data/savepoints/orders --plan plans/orders.json
 
 \b
 jsonl   one line for each key of a state, or element of an operator's list, as it is read:
@@ -97,12 +106,14 @@ Exit status 7: something was left out; everything else was exported.""",
     help="[default: jsonl; with --json: tagged]",
 )
 @output_option(_is_export)
+@columns_option
 @class_trust_option()
 @import_option
 @common_options
 def command(
     savepoint: str,
     *,
+    plan: str,
     operator_name: str | None,
     state_name: str | None,
     form: str | None,
@@ -123,7 +134,7 @@ def command(
     form = form or ("tagged" if with_json and file is None else "jsonl")
     if form != "jsonl" and values_are_redacted():
         raise click.UsageError(f"the {form} export is keys and values, which --redact hides: --format jsonl")
-    opened = open_state(savepoint)
+    opened = open_state(savepoint, plan)
     selected = _Selection.of(opened, operator_name, state_name)
     parts = (
         len(selected.states)

@@ -5,7 +5,15 @@ from __future__ import annotations
 import click
 
 from ..failures import Status, print_error, status_of
-from ..options import common_options, import_option, is_spark, open_state, operator_option, savepoint_argument
+from ..options import (
+    columns_option,
+    common_options,
+    import_option,
+    is_spark,
+    open_state,
+    operator_option,
+    savepoint_argument,
+)
 from ..output import print_json, print_styled
 
 
@@ -19,6 +27,7 @@ Examples:
   stateshift inspect /data/savepoints/sp-1 --state account --keys 10
   stateshift inspect s3://bucket/savepoints/sp-1 --skew --json
   stateshift inspect spark:/data/checkpoints/clicks
+  stateshift inspect /data/savepoints/orders --plan plans/orders.json
 
 A state that this release cannot read is listed with its class and `unsupported`; a migration copies its bytes.
 Values are not decoded. Keys are shown only with --keys: they may be personal data. With --redact only their sizes
@@ -41,11 +50,13 @@ are shown. Needs neither the job nor its classes.""",
     is_flag=True,
     help="Show how keyed state is spread over key groups and subtasks; of a Spark query, over its partitions.",
 )
+@columns_option
 @import_option
 @common_options
 def command(
     savepoint: str,
     *,
+    plan: str,
     operator_name: str | None,
     state_name: str | None,
     is_full: bool,
@@ -62,7 +73,7 @@ def command(
 
     if keys and is_spark(savepoint):
         raise click.UsageError("--keys does not apply to a checkpoint of a Spark query: export shows its keys")
-    inspected = Inspected.of(open_state(savepoint), operator_name, state_name, keys)
+    inspected = Inspected.of(open_state(savepoint, plan), operator_name, state_name, keys)
     errors = inspected.errors()
     if with_json:
         print_json(to_data(inspected, with_skew=with_skew))

@@ -115,7 +115,11 @@ def _lines(plan: CompiledPlan, edits: Sequence[Edit]) -> Iterator[Line | Table]:
     for edit in edits:
         bare = ": a number without a unit is milliseconds" if edit.ttl.is_bare and edit.ttl.nanos else ""
         yield [(f"  {edit.node.title} {edit.state.name}: {edit.was.describe()} -> {edit.ttl.describe()}{bare}", "")]
-    if any(edit.ttl.is_shorter(edit.was) for edit in edits):
+    if any(edit.ttl.nanos and not edit.was.nanos for edit in edits):
+        yield [("  what is stored has no time stamp: Flink 2.3 writes that of the restore, Flink 1.20 refuses it", "dim")]
+    if any(edit.was.nanos and not edit.ttl.nanos for edit in edits):
+        yield [("  what is stored and has expired would come back: migrate the savepoint with both plans", "dim")]
+    if any(edit.was.nanos and edit.ttl.is_shorter(edit.was) for edit in edits):
         yield [("  what is stored keeps its time until the query writes it again", "dim")]
     if not edits:
         yield [(f"  compiled by Flink {plan.flink_version}", "")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from ...compat.description import uid_order
 from ...compat.explain import finding_line
 from ...compat.likeness import FEW, OF_CHECK, alike, some
 from ...compat.reference_time import time_text
@@ -125,7 +126,7 @@ def _rows(report: MigrationReport) -> list[list[str]]:
             *(f"{number:,}" for number in (count.read, count.written, count.dropped)),
             *([f"{count.quarantined:,}"] if report.quarantined else []),
         ]
-        for count in sorted(report.states, key=lambda count: (count.operator, count.kind == "timers", count.state))
+        for count in sorted(report.states, key=lambda count: (uid_order(count.operator), count.kind == "timers", count.state))
         if count.read or count.kind != "timers"  # most queues of timers are empty
     ]
 

@@ -33,6 +33,7 @@ from ..description import (
 from .layouts import Newest, RowsAnew, is_trimmed, keeps_otherwise, why_not
 from .pairing import pair_columns
 from .query import Namespace, Removal, SqlOperator, SqlQuery, SqlState, SqlUpgrade, ValueForm
+from .ways_out import EMPTY, KEEP_QUERY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -181,11 +182,11 @@ def describe_state(
     if of.ttl_ms or (of.ttl_of_job and isinstance(snapshot, TtlSerializerSnapshot)):
         item = TtlSerializer(item)
     if of.kind is StateKind.MAP and not of.user_key:
-        item = MapSerializer(LongSerializer(), item, nullable_values=True)
+        item = MapSerializer(LongSerializer(), item, stores_no_null=True)
     elif of.kind is StateKind.MAP:
         counted = of.form is ValueForm.COUNT  # such rows are found as the values of other states are
         key = _row(of.user_key, old_keys, of.removal, known.of_keys(), is_key=not counted)
-        item = MapSerializer(attrs.evolve(key, counted=counted), item, nullable_values=True)
+        item = MapSerializer(attrs.evolve(key, counted=counted), item, stores_no_null=True)
     namespace = SerializerDescription.of(_NAMESPACES[of.namespace])
     lived = timedelta(milliseconds=was.ttl_ms) if was is not None and was.ttl_ms and not of.ttl_ms else None
     described = SerializerDescription.of(item)
@@ -242,8 +243,7 @@ def _about(was: SqlState, of: SqlState, newest: Newest) -> Iterator[Finding]:
     """Yield what is to be said of rows that are kept otherwise (SQL-19, SQL-20)."""
     rule, words = ("SQL-19", _kept(was, of)) if is_trimmed(was, of) else ("SQL-20", (was.layout, of.layout))
     if why := why_not(was, of):
-        instead = ("keep this part of the query as it was", "start the query without its state")
-        yield Finding("$", rule, Verdict.INCOMPATIBLE, *words, why, instead)
+        yield Finding("$", rule, Verdict.INCOMPATIBLE, *words, why, (KEEP_QUERY, EMPTY))
     elif rule == "SQL-19":
         reason = "stored rows beyond are left out; those that were sent stay in the table, and are never taken back"
         ways_out = by_migration("the rows beyond are left out"), "keep the number of rows"

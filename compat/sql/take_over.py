@@ -18,14 +18,14 @@ from .description import computation_of, describe_operator
 from .pairing import Match, pair_operators, pair_states
 from .query import SqlOperator, SqlQuery, SqlUpgrade, ValueForm
 from .stored import operator_in, unlike_states, with_state
+from .time_stamps import STAMPS, writes_stamps
+from .ways_out import EMPTY, KEEP_QUERY
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
 _REFUSED, _FINE = Verdict.INCOMPATIBLE, Verdict.COMPATIBLE
-_KEEP_QUERY = "keep this part of the query as it was"
 _OF_SAVEPOINT = "name the plan with which the savepoint was written"
-_EMPTY = "start the query without its state, on all of its input"
 _BESIDE_ROWS = frozenset({ValueForm.VIEW, ValueForm.SORTED_COUNTS})
 
 
@@ -150,15 +150,19 @@ class _TakeOver:
             if new.form is ValueForm.SORTED_COUNTS and types[0] != types[1]:
                 reason = "the order of the rows is stored as objects of Java, which this release does not write"
                 words = (old.order_words, new.order_words)
-                yield Finding("$", "SQL-22", _REFUSED, *words, reason, (GIVE_TEMPLATE, _KEEP_QUERY, _EMPTY))
-        if any(bool(old.ttl_ms) is not bool(new.ttl_ms) for old, new in with_more):
+                yield Finding("$", "SQL-22", _REFUSED, *words, reason, (GIVE_TEMPLATE, KEEP_QUERY, EMPTY))
+        switched = [new for old, new in with_more if bool(old.ttl_ms) is not bool(new.ttl_ms)]
+        is_done = all(new.ttl_ms and new.form is ValueForm.VIEW for new in switched)
+        if switched and is_done and writes_stamps(self.new.flink_version):
+            yield Finding("$", "SQL-13", _FINE, "", "", f"time to live is switched on beside aggregates, too: {STAMPS}")
+        elif switched:
             reason = "what is kept beside rows and aggregates cannot get or lose a time to live in this release"
-            yield Finding("$", "SQL-13", _REFUSED, "", "", reason, ("keep the time to live", _EMPTY))
+            yield Finding("$", "SQL-13", _REFUSED, "", "", reason, ("keep the time to live", EMPTY))
         if one.unknown and was.identity == one.identity:
             reason = f"{one.unknown}; it computes the same as before, so its state stays as it is"
             yield Finding("$", "SQL-13", _FINE, "", "", reason, flags=(Flag.UNVERIFIED,))
         elif one.unknown:
-            yield Finding("$", "SQL-13", _REFUSED, "", "", one.unknown, (_KEEP_QUERY, _EMPTY))
+            yield Finding("$", "SQL-13", _REFUSED, "", "", one.unknown, (KEEP_QUERY, EMPTY))
 
     def _begun(self, match: Match) -> Iterator[Finding]:
         one = match.becomes
@@ -171,7 +175,7 @@ class _TakeOver:
             yield Finding("$", "SQL-9", _REFUSED, found, one.title, "what they compute does not tell them apart", ways)
         elif one.is_keyed:
             reason = "the operator is new, and would begin without the rows that came before"
-            yield Finding("$", "SQL-9", _REFUSED, "", one.title, reason, (_KEEP_QUERY, _EMPTY))
+            yield Finding("$", "SQL-9", _REFUSED, "", one.title, reason, (KEEP_QUERY, EMPTY))
 
     def _unlike(self, match: Match, by_id: Mapping[str, OperatorDescription]) -> Iterator[Finding]:
         """Refuse stored state that is not that of the old plan: it is of another query."""
@@ -213,7 +217,7 @@ def _views(was: SqlOperator, one: SqlOperator, stored: OperatorDescription) -> I
 
 
 def _other(rule: str, old: Iterable[str], new: Iterable[str], reason: str) -> Finding:
-    return Finding("$", rule, _REFUSED, ", ".join(old), ", ".join(new), reason, (_KEEP_QUERY, _EMPTY))
+    return Finding("$", rule, _REFUSED, ", ".join(old), ", ".join(new), reason, (KEEP_QUERY, EMPTY))
 
 
 def _difference(old: Iterable[str], new: Iterable[str]) -> tuple[list[str], list[str]]:

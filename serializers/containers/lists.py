@@ -84,11 +84,13 @@ class MapSerializer(TypeSerializer[Mapping[K, V]]):
         key: The serializer of the keys; a key is never null.
         value: The serializer of the values.
         nullable_values: Whether a value may be None; the layout has a flag for it (rule OPT-4).
+        stores_no_null: Whether it is known that no stored value is null, although no snapshot says so (rule OPT-5).
     """
 
     key: TypeSerializer[K]
     value: TypeSerializer[V]
     nullable_values: bool = attrs.field(default=False, kw_only=True, metadata=NULLS_DECLARED)
+    stores_no_null: bool = attrs.field(default=False, eq=False, kw_only=True)
 
     @property
     def layout(self) -> rewrite.ByteRewrite:
@@ -161,7 +163,7 @@ class MapSerializer(TypeSerializer[Mapping[K, V]]):
             return unrelated(self, snapshot)
         old_key, old_value = snapshot.nested[0], without_ttl_awareness(snapshot.nested[1])
         value, findings = keep_null_flag(self.value, old_value, _VALUE, nullable=self.nullable_values)
-        findings += nulls_untold(self.value, old_value, _VALUE, nullable=self.takes_null)
+        findings += nulls_untold(self.value, old_value, _VALUE, nullable=self.takes_null or self.stores_no_null)
         key_result = self.key.ensure_compatibility(old_key)
         if key_result.is_migration_required() and not self.key.is_counted:
             reason = "two stored keys that become one would abort the migration"

@@ -1,7 +1,7 @@
 """What is registered for types of Flink SQL: the JSON forms of their values.
 
 The tags:
-    $sqlrow     kind (+I, -U, +U, -D), and fields by position
+    $sqlrow     kind (+I, -U, +U, -D), and fields by position; by name where a compiled plan says the names
     $decimal    [unscaled digits, scale]
     $timestamp  [milliseconds since 1970, nanoseconds within the millisecond]
 """
@@ -42,11 +42,13 @@ def _of_type(of: LogicalType) -> Tagger:
     return lambda value: None if value is None else convert(value)
 
 
-def _row(types: tuple[LogicalType, ...]) -> Tagger:
+def _row(types: tuple[LogicalType, ...], names: tuple[str, ...] = ()) -> Tagger:
     fields = [_of_type(of) for of in types]
 
     def convert(value: Any) -> Any:
-        items = [field(item) for field, item in zip(fields, value, strict=True)]
+        items: Any = [field(item) for field, item in zip(fields, value, strict=True)]
+        if names:
+            items = dict(zip(names, items, strict=True))
         return {"$sqlrow": {"kind": _KINDS[value._kind.value], "fields": items}}  # noqa: SLF001 - public despite the _
 
     return convert
@@ -97,7 +99,7 @@ def _list(snapshot: LinkedListSerializerSnapshot) -> Tagger:
 
 
 JSON_FORMS: JsonFormTable = {
-    RowDataSerializerSnapshot: lambda snapshot: _row(snapshot.types),
+    RowDataSerializerSnapshot: lambda snapshot: _row(snapshot.types, snapshot.names),
     ArrayDataSerializerSnapshot: lambda snapshot: _items(snapshot.type),
     MapDataSerializerSnapshot: lambda snapshot: _map(snapshot.type),
     DecimalDataSerializerSnapshot: lambda snapshot: _decimal(snapshot.restore_serializer().type),

@@ -214,6 +214,7 @@ class RowDataSerializerSnapshot(TypedSnapshot):
     Attributes:
         nested: The snapshots of the fields' serializers, which follow from the types.
         pieces: The types as they are written, one by one.
+        names: What the fields are called, where a compiled plan says it; no savepoint does.
     """
 
     snapshot_id: ClassVar[str] = f"{_RUNTIME}RowDataSerializer$RowDataSerializerSnapshot"
@@ -223,11 +224,19 @@ class RowDataSerializerSnapshot(TypedSnapshot):
 
     nested: tuple[TypeSerializerConfigSnapshot[Any], ...] = ()
     pieces: tuple[bytes, ...] = attrs.field(default=(), eq=False, repr=False)
+    names: tuple[str, ...] = attrs.field(default=(), eq=False)
 
     @property
     def row_type(self) -> LogicalType:
-        """The type of the rows, whose fields have no names here."""
-        return LogicalType("ROW", fields=tuple(LogicalField("", of) for of in self.types))
+        """The type of the rows; most often their fields have no names here."""
+        names = self.names or [""] * len(self.types)
+        return LogicalType("ROW", fields=tuple(map(LogicalField, names, self.types)))
+
+    def describe(self) -> str:
+        if not self.names:
+            return TypedSnapshot.describe(self)
+        fields = (f"{name} {of.describe()}" for name, of in zip(self.names, self.types, strict=True))
+        return f"{self.kind}<{', '.join(fields)}>"
 
     def children(self) -> tuple[TypeSerializerConfigSnapshot[Any], ...]:
         return self.nested

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from xxhash import xxh3_128
 
-from ...compat.description import StateKind
+from ...compat.description import StateKind, uid_order
 from ...compat.json_files import parse_json
 from ...compat.one_time_changes import ROW, columns_written
 from ...compat.plan import StateAction
@@ -149,7 +149,7 @@ def add_counts(counts: Sequence[StateCount]) -> tuple[StateCount, ...]:
             keys=keys,
             **{name: getattr(before, name) + getattr(count, name) for name in _SUMMED},
         )
-    return tuple(sums[place] for place in sorted(sums, key=lambda p: (sums[p].operator, *p)))
+    return tuple(sums[place] for place in sorted(sums, key=lambda p: (uid_order(sums[p].operator), *p)))
 
 
 @attrs.frozen(kw_only=True)

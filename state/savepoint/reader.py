@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
-from ...compat.description import JobDescription, OperatorDescription, SerializerDescription, operator_id_of_uid
+from ...compat.description import (
+    JobDescription,
+    OperatorDescription,
+    SerializerDescription,
+    operator_id_of_uid,
+    uid_order,
+)
 from ...compat.gate.recording import from_json
 from ...compat.lazy_tables import number_of, state_in, with_notes
 from ...compat.plain_data import fields_of
@@ -43,7 +49,7 @@ from .states import SavepointState, keyed_handles, keyed_states, operator_states
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from ...serializers.serializer import TypeSerializer
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
@@ -87,10 +93,12 @@ class SavepointOperator:
     Attributes:
         stored: The operator's entry in `_metadata`.
         folder: The folder of the savepoint.
+        naming: What names the columns of rows, by the name of the state, "" for the key; None: they have no names.
     """
 
     stored: OperatorState = attrs.field(repr=False)
     folder: Folder
+    naming: Callable[[str, Snapshot], Snapshot] | None = attrs.field(default=None, repr=False)
 
     is_of_spark: ClassVar[bool] = False
 
@@ -180,12 +188,21 @@ class SavepointOperator:
     @property
     def key(self) -> Snapshot | None:
         """The snapshot of the key serializer; None where there is no keyed state, or its headers cannot be read."""
-        return self._keyed.key
+        key = self._keyed.key
+        return key if key is None or self.naming is None else self.naming("", key)
 
     @property
     def states(self) -> tuple[SavepointState, ...]:
         """All states whose headers can be read: keyed states, timers, operator lists, broadcast states."""
-        return self._keyed.states + self._lists.states
+        keyed = self._keyed.states
+        return (keyed if self.naming is None else tuple(map(self._named, keyed))) + self._lists.states
+
+    def _named(self, state: SavepointState) -> SavepointState:
+        assert self.naming is not None  # noqa: S101 - else it is not called
+        value = state.description.value
+        with located(savepoint=self.folder.place, operator=self.title):
+            named = attrs.evolve(value, snapshot=self.naming(state.name, value.snapshot))
+        return attrs.evolve(state, description=attrs.evolve(state.description, value=named))
 
     @property
     def unreadable_keyed(self) -> str:
@@ -347,9 +364,11 @@ class Savepoint(StoredSavepoint):
 
     Attributes:
         query: The query whose state this is, read from its state directory; None for a savepoint or checkpoint.
+        namings: What names the columns of rows, by operator id; see `SavepointOperator`.
     """
 
     query: QueryFacts | None = attrs.field(default=None, repr=False)
+    namings: Mapping[str, Callable[[str, Snapshot], Snapshot]] = attrs.field(factory=dict, repr=False)
 
     is_of_spark: ClassVar[bool] = False
 
@@ -474,8 +493,11 @@ class Savepoint(StoredSavepoint):
     @cached_property
     def operators(self) -> tuple[SavepointOperator, ...]:
         """All operators, sorted by uid and id, including those without state."""
-        operators = (SavepointOperator(stored, self.folder) for stored in self.metadata.operators)
-        return tuple(sorted(operators, key=lambda operator: (not operator.uid, operator.uid, operator.operator_id)))
+        operators = (
+            SavepointOperator(stored, self.folder, self.namings.get(stored.operator_id.hex()))
+            for stored in self.metadata.operators
+        )
+        return tuple(sorted(operators, key=lambda operator: uid_order(operator.uid, operator.operator_id)))
 
     def operator(self, uid_or_id: str) -> SavepointOperator:
         """Return an operator by its uid, or by its id (32 hexadecimal digits).

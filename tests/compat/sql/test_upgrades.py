@@ -10,6 +10,8 @@ from sql_upgrades import UPGRADES
 from stateshift import Decision, Savepoint, check
 from stateshift.compat.description import operator_id_of_uid
 from stateshift.compat.edits import Edits, NewIdentity
+from stateshift.compat.plan import StateAction
+from stateshift.compat.planner import plan as plan_of
 from stateshift.compat.repartition import Repartition
 from stateshift.compat.sql.description import describe_query
 from stateshift.serializers.compatibility import Flag
@@ -334,15 +336,57 @@ def test_a_time_to_live_is_switched_on_and_off_as_the_plans_say(plans):
     switched_off = check(describe_query(short), describe_query(forever, short))
     longer = check(describe_query(short), describe_query(plans("X11", "old", kept("9 s")), short))
 
-    assert (Decision.MIGRATE, "STATE-4") == (switched_on.decision, *(rules_of(switched_on)))
+    assert (Decision.START, "STATE-4") == (switched_on.decision, *(rules_of(switched_on)))
+    assert StateAction.CONVERT in {one.action for operator in plan_of(switched_on).operators for one in operator.states}
     assert (Decision.MIGRATE, "STATE-5") == (switched_off.decision, *(rules_of(switched_off)))
     lived = {state.becomes.former_time_to_live for _, state in switched_off.states() if state.becomes}
     assert {dt.timedelta(seconds=3)} == lived  # by which what has expired is left out
     assert Decision.START == longer.decision
-    for row in ("X1", "RR1"):  # its set of different values, its sorted map has no stamps
-        counted = plans(row, "old"), plans(row, "old", kept("3 s"))
-        refused = check(describe_query(counted[0]), describe_query(counted[1], counted[0]))
-        assert Decision.REFUSE == refused.decision
+    for row, on in (("X1", Decision.START), ("RR1", Decision.REFUSE)):  # different values, and a sorted map
+        forever, short = plans(row, "old"), plans(row, "old", kept("3 s"))
+        assert on == check(describe_query(forever), describe_query(short, forever)).decision
+        assert Decision.REFUSE == check(describe_query(short), describe_query(forever, short)).decision
+
+
+@pytest.mark.parametrize("version", ["1.20", "2.2", "", "2", "3.x"])
+def test_only_a_release_that_is_known_to_write_time_stamps_starts_without_them(plans, version):
+    def compiled(ttl):
+        def change(plan):
+            for node in plan["nodes"]:
+                for state in node.get("state", ()):
+                    state["ttl"] = ttl
+            return plan | {"flinkVersion": version}
+
+        return change
+
+    for row, decision in (("X11", Decision.MIGRATE), ("X1", Decision.REFUSE)):
+        forever, short = plans(row, "old", compiled("0 ms")), plans(row, "old", compiled("3 s"))
+        assert decision == check(describe_query(forever), describe_query(short, forever)).decision
+
+
+def test_a_count_of_rows_is_never_null_and_gets_its_time_stamp_as_such(plans):
+    report, old = report_of(plans, "TTL4"), plans("J3b", "old")
+
+    assert Decision.MIGRATE == report.decision
+    assert not [one for one in report.all_findings() if one.has(Flag.LOSSY) or one.has(Flag.MAY_FAIL_PER_VALUE)]
+    assert not list(check(describe_query(old), describe_query(old, old)).all_findings())
+
+
+def test_ways_out_are_those_of_a_query(plans):
+    """A query declares no converter, no transform, no uid and no class."""
+    of_code = ("converter", "transform", "declare", "descriptor", "register", "uid,")
+    for upgrade in UPGRADES:
+        for reports in ({}, {"given": "--repartition"}):
+            for one in report_of(plans, upgrade.row, **reports).all_findings():
+                told = [str(way) for way in one.ways_out]
+                assert not [way for way in told if any(word in way for word in of_code)], (upgrade.row, one.rule)
+                assert not any(way.mentions(Option.OLD_PLAN) for way in one.ways_out)
+                assert told or one.verdict.decision is Decision.START
+
+
+def test_operators_are_sorted_by_their_numbers(plans):
+    uids = [one.uid for one in report_of(plans, "TTL5").operators]
+    assert ["1_source", "5_source", "9_join", "11_sink"] == uids
 
 
 def living(plan):

@@ -164,7 +164,7 @@ public final class Sql {
 
     private static TableEnvironment tables(Configuration more) {
         Configuration c = new Configuration();
-        c.setString("state.backend.type", "rocksdb");
+        c.setString("state.backend.type", System.getProperty("backend"));
         c.setString("parallelism.default", "1");
         c.setString("table.exec.state.ttl", "0 ms");
         c.addAll(more);
