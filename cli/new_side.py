@@ -9,7 +9,7 @@ import click
 
 from ..serializers.wording import shell_word
 from .next_steps import starts_with_plan
-from .options import as_one, load_job_here, open_savepoint
+from .options import as_one, is_plan_file, load_job_here, open_savepoint
 from .output import print_notice
 
 if TYPE_CHECKING:
@@ -24,18 +24,7 @@ _OTHER_CHANGES = (
 
 def is_plan(place: str) -> bool:
     """Whether a place is meant as a compiled plan: a file of JSON, where a savepoint is a folder."""
-    return place.endswith(".json")
-
-
-def is_compiled_plan(place: str) -> bool:
-    """Whether a file is a compiled plan of Flink SQL, and none of `stateshift plan`: it begins with Flink's version."""
-    from ..state.plans.compiled_plan import MOST_BYTES
-    from ..state.storage.files import read_file
-
-    return b'"flinkVersion"' in read_file(place, most_bytes=MOST_BYTES)[:_HEAD]
-
-
-_HEAD = 200
+    return place.endswith(".json") or is_plan_file(place)
 
 
 _TYPES_ALONE = (

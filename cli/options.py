@@ -16,11 +16,13 @@ from ..serializers.compatibility import Flag
 from ..serializers.errors import (
     DeclarationError,
     MigrationFailed,
+    SavepointNotFound,
     StateShiftError,
     UnsupportedFormat,
     located,
     redact_values,
 )
+from ..serializers.ways_out import WayOut
 from .output import print_notice
 
 if TYPE_CHECKING:
@@ -215,10 +217,29 @@ def open_savepoint(place: str) -> Savepoint:
     from ..state.savepoint.reader import Savepoint
 
     refuse(place, click.get_current_context().info_name or "")
+    if is_plan_file(place):
+        raise SavepointNotFound(
+            "it is a compiled plan of Flink SQL, not a savepoint",
+            savepoint=place,
+            advice=(
+                "name the savepoint first, and the plan with --plan or --old-plan",
+                WayOut("see what the query keeps:", command="stateshift explain PLAN"),
+            ),
+        )
     opened = Savepoint.open(place, allow_roots=allowed_roots())
     if opened.query is not None and opened.query.unproven:
         print_notice(f"{NOT_COMPARED}: {opened.query.unproven}")
     return opened
+
+
+def is_plan_file(place: str) -> bool:
+    """Whether there is a compiled plan of Flink SQL in a local file."""
+    from ..state.plans.compiled_plan import is_compiled_plan
+
+    try:
+        return Path(place).is_file() and Path(place).name != "_metadata" and is_compiled_plan(place)
+    except (OSError, StateShiftError):  # what it is instead is found where it is read
+        return False
 
 
 def open_state(place: str, plan: str = "") -> Savepoint | SparkCheckpoint:

@@ -11,7 +11,6 @@ import click
 
 from ..serializers.errors import located
 from ..state.storage.stores import is_uri
-from .new_side import is_compiled_plan
 from .options import is_spark, load_job_here, open_savepoint
 
 if TYPE_CHECKING:
@@ -41,6 +40,7 @@ def describe_side(text: str) -> JobDescription:
     Raises:
         UsageError: The argument names none of the three.
     """
+    from ..state.plans.compiled_plan import is_compiled_plan
     from ..state.plans.operators import describe_plans
 
     if not text:

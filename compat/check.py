@@ -132,7 +132,7 @@ def _nothing_in_common(old: JobDescription, new: JobDescription) -> NothingInCom
             "used once",
         )
     if new.upgrade is not None:
-        way = WayOut("give the plan with which it was written, by which operators are paired:", (Told(Option.OLD_PLAN),))
+        way = WayOut("give the plan that wrote it, by which operators are paired:", (Told(Option.OLD_PLAN),))
         return NothingInCommon.before_writing(
             f"the query of {new.origin} has no operator in common with {old.origin}: its operators are {ours}; the"
             f" savepoint has {theirs}",

@@ -53,11 +53,10 @@ PLAN is a file that COMPILE PLAN has written, of any file system. No savepoint i
 @common_options
 def command(plan: str, *, everything: bool, with_json: bool) -> int:
     """Show which operators of PLAN keep state, what they keep for each key, until when, and what makes it grow."""
-    from ...state.plans.compiled_plan import MOST_BYTES, read_plan
+    from ...state.plans.compiled_plan import read_plan, read_plan_file
     from ...state.plans.operators import describe_plan
-    from ...state.storage.files import read_file
 
-    read = read_plan(read_file(plan, most_bytes=MOST_BYTES), plan)
+    read = read_plan(read_plan_file(plan), plan)
     query = describe_plan(read)
     if with_json:
         print_json(_data(read, query))

@@ -10,7 +10,7 @@ import click
 
 from ...serializers.errors import MigrationFailed, NoSpaceLeft, SavepointNotFound, StorageFailed
 from ..failures import Status
-from ..new_side import is_compiled_plan, new_side_options
+from ..new_side import new_side_options
 from ..next_steps import starts_with_plan
 from ..options import (
     allowed_roots,
@@ -178,6 +178,8 @@ def _new_types(
         if side.job or side.like or side.plan:
             raise click.UsageError("--downgrade determines the new types; leave out --job, --like and --plan")
         return None, recorded_job(downgrade, open_savepoint(source).describe()), options
+    from ...state.plans.compiled_plan import is_compiled_plan
+
     if side.plan and not is_compiled_plan(side.plan):
         plan, description = _planned(side.plan, attrs.evolve(side, plan=""), options)
         return plan, description, plan.options

@@ -42,9 +42,8 @@ and is needed where an operator has several. Only these bytes of the plan change
 @common_options
 def command(words: tuple[str, ...], *, output: str | None, in_place: bool, with_json: bool) -> int:
     """Show how long each state of PLAN is kept, and what may not be meant; or write a plan with other times."""
-    from ...state.plans.compiled_plan import MOST_BYTES, read_plan
+    from ...state.plans.compiled_plan import read_plan, read_plan_file
     from ...state.plans.time_to_live import edited, parse_edit
-    from ...state.storage.files import read_file
 
     is_set = words[0] == _SET
     place, *given = words[is_set:] or ("",)
@@ -53,7 +52,7 @@ def command(words: tuple[str, ...], *, output: str | None, in_place: bool, with_
         raise click.UsageError(
             "give a PLAN; or set, a PLAN, one NODE[:INDEX]=TTL or more, and either -o PLAN or --in-place"
         )
-    data = read_file(place, most_bytes=MOST_BYTES)
+    data = read_plan_file(place)
     plan = read_plan(data, place)
     edits = [parse_edit(plan, text) for text in given]
     if is_set:
@@ -116,7 +115,7 @@ def _lines(plan: CompiledPlan, edits: Sequence[Edit]) -> Iterator[Line | Table]:
         bare = ": a number without a unit is milliseconds" if edit.ttl.is_bare and edit.ttl.nanos else ""
         yield [(f"  {edit.node.title} {edit.state.name}: {edit.was.describe()} -> {edit.ttl.describe()}{bare}", "")]
     if any(edit.ttl.nanos and not edit.was.nanos for edit in edits):
-        yield [("  what is stored has no time stamp: Flink 2.3 writes that of the restore, Flink 1.20 refuses it", "dim")]
+        yield [("  what is stored has no time stamp: Flink 2.3 writes one as it restores, Flink 1.20 refuses", "dim")]
     if any(edit.was.nanos and not edit.ttl.nanos for edit in edits):
         yield [("  what is stored and has expired would come back: migrate the savepoint with both plans", "dim")]
     if any(edit.was.nanos and edit.ttl.is_shorter(edit.was) for edit in edits):

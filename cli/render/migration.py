@@ -126,7 +126,9 @@ def _rows(report: MigrationReport) -> list[list[str]]:
             *(f"{number:,}" for number in (count.read, count.written, count.dropped)),
             *([f"{count.quarantined:,}"] if report.quarantined else []),
         ]
-        for count in sorted(report.states, key=lambda count: (uid_order(count.operator), count.kind == "timers", count.state))
+        for count in sorted(
+            report.states, key=lambda count: (uid_order(count.operator), count.kind == "timers", count.state)
+        )
         if count.read or count.kind != "timers"  # most queues of timers are empty
     ]
 

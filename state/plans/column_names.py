@@ -1,4 +1,4 @@
-"""What the columns of stored rows are called: a savepoint has their types and order only, and a compiled plan the names."""
+"""What the columns of stored rows are called: a savepoint has their types and order only, a compiled plan has names."""
 
 from __future__ import annotations
 
@@ -73,6 +73,10 @@ def _with_nested(snapshot: Any, nested: list[Snapshot]) -> Snapshot:
 
 
 def _unique(columns: Sequence[Column]) -> tuple[str, ...]:
-    """Return the names; one that several columns have with the place of each, from 0."""
-    counts = Counter(one.name for one in columns)
-    return tuple(one.name if counts[one.name] == 1 else f"{one.name} [{at}]" for at, one in enumerate(columns))
+    """Return the names; the second column of a name gets `#2`."""
+    counts = Counter[str]()
+    names = []
+    for one in columns:
+        counts[one.name] += 1
+        names.append(one.name if counts[one.name] == 1 else f"{one.name}#{counts[one.name]}")
+    return tuple(names)

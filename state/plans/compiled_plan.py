@@ -17,13 +17,17 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...serializers.errors import CorruptFile, cause_text
+from ...serializers.errors import CorruptFile, SavepointNotFound, cause_text
+from ..storage.files import folder_and_name, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 MOST_BYTES = 256 << 20
 """The most bytes of a plan."""
+_HEAD = 200
+_OF_SAVEPOINT = "_metadata"
+_NAME_ONE = "name a file that COMPILE PLAN has written"
 _TYPE = re.compile(r"(?:stream|batch)-exec-(?P<name>.+)_(?P<version>\d+)")
 
 
@@ -125,6 +129,29 @@ class CompiledPlan:
         return [self.nodes[number] for number in self.before.get(node.id, ())]
 
 
+def read_plan_file(place: str) -> bytes:
+    """Return the bytes of a file that is meant as a plan, of any file system.
+
+    Raises:
+        SavepointNotFound: There is no such file.
+        CorruptFile: It is a savepoint, or too large.
+        StorageFailed: It cannot be read.
+    """
+    folder, name = folder_and_name(place)
+    if name and folder.folder(name).exists(_OF_SAVEPOINT):
+        raise CorruptFile("it is a savepoint, not a compiled plan", file=place, advice=_NAME_ONE)
+    try:
+        return read_file(place, most_bytes=MOST_BYTES)
+    except SavepointNotFound as error:
+        error.advice = f"{_NAME_ONE}; a relative name is looked for in the current folder"
+        raise
+
+
+def is_compiled_plan(place: str) -> bool:
+    """Whether a file is a compiled plan of Flink SQL, and none of `stateshift plan`: it begins with Flink's version."""
+    return b'"flinkVersion"' in read_plan_file(place)[:_HEAD]
+
+
 def read_plan(data: bytes, place: str) -> CompiledPlan:
     """Return the plan of a file.
 
@@ -142,9 +169,7 @@ def read_plan(data: bytes, place: str) -> CompiledPlan:
 
 
 def _no_plan(place: str, why: str) -> CorruptFile:
-    return CorruptFile(
-        f"the file is no compiled plan of Flink: {why}", file=place, advice="name a file that COMPILE PLAN has written"
-    )
+    return CorruptFile(f"the file is no compiled plan of Flink: {why}", file=place, advice=_NAME_ONE)
 
 
 @attrs.frozen(slots=False)

@@ -16,12 +16,11 @@ from ...compat.description import StateKind
 from ...compat.sql.description import describe_query
 from ...compat.sql.query import Column, Namespace, Removal, SqlOperator, SqlQuery, SqlState, ValueForm
 from ...compat.sql.stored import require_template
-from ...serializers.errors import CorruptFile, SavepointNotFound
+from ...serializers.errors import CorruptFile
 from ...serializers.sql.logical_types import LogicalType
-from ..storage.files import read_file
 from .aggregates import accumulators_of
 from .column_types import type_of
-from .compiled_plan import MOST_BYTES, read_plan
+from .compiled_plan import read_plan, read_plan_file
 from .lineage import (
     Lineage,
     Rows,
@@ -505,9 +504,4 @@ def read_query(place: str) -> SqlQuery:
         UnsupportedFormat: A column has a type that holds objects of Java.
         StorageFailed: The file cannot be read.
     """
-    try:
-        data = read_file(place, most_bytes=MOST_BYTES)
-    except SavepointNotFound as error:
-        error.advice = "name a file that COMPILE PLAN has written; a relative name is looked for in the current folder"
-        raise
-    return describe_plan(read_plan(data, place))
+    return describe_plan(read_plan(read_plan_file(place), place))

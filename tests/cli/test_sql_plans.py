@@ -405,3 +405,63 @@ class TestKeepNewest:
         )
         assert [(0, "0 of 0"), (1, "1 of 1"), (2, "1 of 2"), (3, "1 of 3")] == sorted(map(tuple, rows))
         assert 0 == run("verify", target, "--values").status
+
+
+def test_columns_have_the_names_of_the_plan(run, sample):
+    savepoint, plan, _ = sample("join")
+    shown = run("inspect", savepoint, "--plan", plan, "--operator", "7_join", "--full").stdout
+    of_join = ("--operator", "7_join", "--state", "right-records")
+    named = json.loads(run("export", savepoint, "--plan", plan, *of_join).stdout.splitlines()[0])
+    bare = json.loads(run("export", savepoint, *of_join).stdout.splitlines()[0])
+
+    assert "key RowData<customer INT>" in shown
+    assert "RowData<id INT, name STRING, city STRING," in " ".join(shown.split())
+    names = ["id", "name", "city", "score", "seen"]
+    ((row, count),), ((same, _),) = named["value"]["$map"], bare["value"]["$map"]
+    assert (dict(zip(names, same["$sqlrow"]["fields"], strict=True)), 1) == (row["$sqlrow"]["fields"], count)
+    assert {"customer": bare["key"]["$sqlrow"]["fields"][0]} == named["key"]["$sqlrow"]["fields"]
+
+
+@pytest.mark.parametrize("name", ["group-aggregate", "deduplicate", "rank-append", "interval-join", "aggregate-ttl"])
+def test_every_state_of_a_plan_is_exported_by_name(run, sample, name):
+    savepoint, plan, _ = sample(name)
+    bare, named = (json.loads(run("export", savepoint, "--json", *more).stdout) for more in ((), ("--plan", plan)))
+
+    assert bare != named
+    assert without_names(bare) == without_names(named)
+
+
+def without_names(found):
+    """Return an export with the fields of rows by position."""
+    if isinstance(found, dict):
+        items = found.items()
+        return {k: list(map(without_names, v.values())) if k == "fields" and isinstance(v, dict) else without_names(v)
+                for k, v in items}  # fmt: skip
+    return [without_names(one) for one in found] if isinstance(found, list) else found
+
+
+def test_the_names_are_those_of_the_plan_that_wrote_the_savepoint(run, sample):
+    savepoint, plan, changed = sample("join")
+    of_others = sample("rank-append")[1]
+    spark = run("inspect", "spark:nowhere", "--plan", plan)
+
+    wrong = {changed: "it has other columns", of_others: "has none of the operators of the plan"}
+    for command in ("inspect", "export"):
+        for given, words in wrong.items():
+            assert words in " ".join(run(command, savepoint, "--plan", given).stderr.split())
+    assert "--plan names the columns of Flink SQL" in spark.stderr
+
+
+def test_a_plan_in_the_place_of_a_savepoint_is_told_and_a_savepoint_in_that_of_a_plan(run, sample, tmp_path):
+    savepoint, plan, changed = sample("join")
+    text = tmp_path / "plan.txt"
+    text.write_bytes(open(plan, "rb").read())  # noqa: PTH123, SIM115 - a plan by another name
+
+    for words in (("inspect", plan), ("export", plan), ("verify", text), ("migrate", plan, "out", "--plan", changed)):
+        assert "it is a compiled plan of Flink SQL, not a savepoint" in run(*words).stderr
+    for words in (
+        ("check", savepoint, "--plan", savepoint), ("check", savepoint, "--old-plan", savepoint, "--plan", plan),
+        ("migrate", savepoint, "out", "--plan", savepoint), ("explain", savepoint), ("ttl", savepoint),
+    ):  # fmt: skip
+        assert "it is a savepoint, not a compiled plan" in run(*words).stderr
+    assert 0 == run("check", text, "--plan", plan).status
