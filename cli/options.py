@@ -217,6 +217,15 @@ def open_savepoint(place: str) -> Savepoint:
     from ..state.savepoint.reader import Savepoint
 
     refuse(place, click.get_current_context().info_name or "")
+    refuse_plan(place)
+    opened = Savepoint.open(place, allow_roots=allowed_roots())
+    if opened.query is not None and opened.query.unproven:
+        print_notice(f"{NOT_COMPARED}: {opened.query.unproven}")
+    return opened
+
+
+def refuse_plan(place: str) -> None:
+    """Refuse a compiled plan of Flink SQL in the place of a savepoint; raises `SavepointNotFound`."""
     if is_plan_file(place):
         raise SavepointNotFound(
             "it is a compiled plan of Flink SQL, not a savepoint",
@@ -226,10 +235,6 @@ def open_savepoint(place: str) -> Savepoint:
                 WayOut("see what the query keeps:", command="stateshift explain PLAN"),
             ),
         )
-    opened = Savepoint.open(place, allow_roots=allowed_roots())
-    if opened.query is not None and opened.query.unproven:
-        print_notice(f"{NOT_COMPARED}: {opened.query.unproven}")
-    return opened
 
 
 def is_plan_file(place: str) -> bool:

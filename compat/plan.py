@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..serializers.compatibility import Flag, Path
+from ..serializers.compatibility import Flag, Path, Verdict
 from .targets import Target
 
 if TYPE_CHECKING:
@@ -197,6 +197,17 @@ class StatePlan:
     def drops(self) -> tuple[str, ...]:
         """The paths of what is left out of the new values."""
         return details(self.findings, Flag.DROPS)
+
+    @property
+    def fills(self) -> tuple[str, ...]:
+        """The paths of new columns of a query that are null in what is stored."""
+        found = (one for one in self.findings if one.rule == "SQL-8" and one.verdict is Verdict.REQUIRES_MIGRATION)
+        return tuple(one.path for one in found)
+
+    @property
+    def begins(self) -> tuple[str, ...]:
+        """The paths of aggregates that begin now, without what came before."""
+        return tuple(one.path for one in self.findings if one.has(Flag.PARTIAL))
 
     @property
     def possible_renames(self) -> tuple[str, ...]:

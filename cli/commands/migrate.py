@@ -24,6 +24,7 @@ from ..options import (
     read_plan,
     refuse_options,
     refuse_other_options,
+    refuse_plan,
     savepoint_argument,
     search_here,
     spark_failures_told,
@@ -136,6 +137,7 @@ def command(
         report = migrate_spark(source, target_place, side.plan, dry_run=dry_run)
     else:
         refuse_options(f"a migration of a savepoint does not take {{}}{spark_is_meant(source)}", names=_ONLY_OF_A_QUERY)
+        refuse_plan(source)
         plan, description, options = _new_types(source, side, downgrade, options)
         from ...spark.migrate import migrate
         from ...state.publication.publish import IfTargetExists

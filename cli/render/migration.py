@@ -157,6 +157,11 @@ def _lost_lines(report: MigrationReport) -> Iterator[str]:
             renames.setdefault(rename, []).append(where)
     if len(report.dropped_fields) > FEW:
         yield f"dropped fields of {many(len(report.dropped_fields) - FEW, 'other state')}, listed with --json"
+    for one in report.new_columns:
+        for words, paths in (("begins now", one.begun), ("null in what was stored", one.filled)):
+            if paths:
+                counted = ", ".join(f"{path} ({one.entries:,})" for path in paths)
+                yield f"{words}: {counted}, of {one.operator}/{one.state}"
     for rename, places in renames.items():
         old, _, new = rename.partition("->")
         advice = f"if it is the same field, give {new} the alias {old} and migrate again"

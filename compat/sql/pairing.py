@@ -124,20 +124,18 @@ def pair_columns(
     given = backfilled(old, new)
     return tuple(
         given[at] if at in given else
-        _paired(
-            column if goes_on else attrs.evolve(column, begins=None),
-            places.get(column.computed, []),
-            removal,
-            is_key=is_key,
-        )
+        _paired(column, places.get(column.computed, []), removal, is_key=is_key, goes_on=goes_on)
         for at, column in enumerate(new)
     )  # fmt: skip
 
 
-def _paired(column: Column, alike: list[int], removal: Removal, *, is_key: bool) -> RowColumn:
+def _paired(column: Column, alike: list[int], removal: Removal, *, is_key: bool, goes_on: bool) -> RowColumn:
     by_all = is_key or removal in _EXACT
     if alike:
         return RowColumn(column.name, alike.pop(0) if len(alike) > 1 else alike[0], is_exact=by_all)
+    if removal is Removal.ACCUMULATED and column.begins is not None and not goes_on:
+        why = "the aggregate is new, and beside it none goes on: nothing of what is stored would be used"
+        return RowColumn(column.name, why=why, is_refused=True)
     if removal is Removal.ACCUMULATED and column.begins is not None:
         why = "the aggregate is new; it begins now, without the rows that came before"
         return RowColumn(column.name, begins=column.begins[0], why=why, is_partial=True)

@@ -14,8 +14,9 @@ from ..transcode.executor_choice import TIMES_SLOWER
 from .tasks import CopyTask
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from ...compat.plan import StatePlan
     from ..publication.lineage import Lineage, StateCount
     from ..savepoint.reader import Savepoint
     from .estimate import Estimate
@@ -50,6 +51,25 @@ class DroppedFields:
     state: str
     paths: tuple[str, ...]
     possible_renames: tuple[str, ...]
+    entries: int
+
+
+@attrs.frozen
+class NewColumns:
+    """The columns of a query that a state's values have got.
+
+    Attributes:
+        operator: The uid or id of the operator.
+        state: The name of the state.
+        filled: The paths of those that are null in what was stored.
+        begun: The paths of aggregates that begin now, without what came before.
+        entries: The number of entries written.
+    """
+
+    operator: str
+    state: str
+    filled: tuple[str, ...]
+    begun: tuple[str, ...]
     entries: int
 
 
@@ -264,15 +284,29 @@ class MigrationReport:
     @property
     def dropped_fields(self) -> tuple[DroppedFields, ...]:
         """The fields that the written values have lost, by state; empty before a run."""
+        return tuple(
+            DroppedFields(title, name, state.drops, state.possible_renames, entries)
+            for title, name, state, entries in self._converted()
+            if state.drops
+        )
+
+    @property
+    def new_columns(self) -> tuple[NewColumns, ...]:
+        """The columns of a query that the written values have got, by state; empty before a run."""
+        return tuple(
+            NewColumns(title, name, state.fills, state.begins, entries)
+            for title, name, state, entries in self._converted()
+            if state.fills or state.begins
+        )
+
+    def _converted(self) -> Iterator[tuple[str, str, StatePlan, int]]:
+        """Yield the converted states: operator, name, plan, and the number of entries written."""
         written = {(count.operator_id, count.kind, count.state): count.written for count in self.states}
-        found = []
         for operator in self.plan.operators:
             for state in operator.states:
                 place = operator.new_id or operator.operator_id, str(state.kind), state.new_name or state.name
-                if state.action is StateAction.CONVERT and state.drops and place in written:
-                    title = operator.uid or place[0]
-                    found.append(DroppedFields(title, place[2], state.drops, state.possible_renames, written[place]))
-        return tuple(found)
+                if state.action is StateAction.CONVERT and place in written:
+                    yield operator.uid or place[0], place[2], state, written[place]
 
     @property
     def copied_only(self) -> bool:
@@ -318,7 +352,7 @@ class MigrationReport:
             "seconds": round(self.seconds, 3),
             "phases": {phase: round(seconds, 3) for phase, seconds in self.phases.items()},
             "operators": plain(self.plan.operators, "operator_id uid rewritten=is_rewritten"),
-            **fields_of(self, "states dropped_fields quarantined source_quarantined foreign_entries"),
+            **fields_of(self, "states dropped_fields new_columns quarantined source_quarantined foreign_entries"),
             "tried": [
                 {"operator_id": operator_id, "state": state, "converted": found}
                 for (operator_id, state), found in self.tried.items()

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     """Returns the snapshot of a state's values with names of columns; of a state without a name, that of the key."""
 
 _ENTRY = 2
+_NO_ROWS = frozenset({ValueForm.VIEW, ValueForm.SORTED_COUNTS})
 
 
 def namings_of(query: SqlQuery) -> dict[str, Naming]:
@@ -41,8 +42,8 @@ def _named_of(origin: str, operator: SqlOperator, state: str, snapshot: Snapshot
     """
     if not state:
         return _named(snapshot, operator.keys)
-    told = next((one for one in operator.states if one.name == state and one.form is not ValueForm.VIEW), None)
-    if told is None:  # views of accumulators have no columns, and timers those of the key
+    told = next((one for one in operator.states if one.name == state and one.form not in _NO_ROWS), None)
+    if told is None:  # timers have the columns of the key
         return _with_nested(snapshot, [_named(one, operator.keys) for one in snapshot.children()])
     children = snapshot.children()
     rows = children[0] if told.form is ValueForm.COUNT and children else snapshot

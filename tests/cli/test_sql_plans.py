@@ -56,7 +56,9 @@ def test_what_begins_now_is_a_status_of_its_own_and_is_allowed_by_name(run, samp
     assert 1 == run("migrate", savepoint, tmp_path / "new", *plans).status
     assert not (tmp_path / "new").exists()
     assert 4 == run("check", savepoint, *plans, "--allow-partial").status
-    assert 0 == run("migrate", savepoint, tmp_path / "new", *plans, "--allow-partial").status
+    ran = run("migrate", savepoint, tmp_path / "new", *plans, "--allow-partial")
+    assert 0 == ran.status
+    assert "begins now: $.MIN(orders.note) (52), of 5_group-aggregate/accState" in ran.stdout
     entries = Savepoint.open(tmp_path / "new").operator("5_group-aggregate").state("accState").read_entries()
     assert {None} == {entry.value[6] for entry in entries}
 
@@ -407,6 +409,17 @@ class TestKeepNewest:
         assert 0 == run("verify", target, "--values").status
 
 
+def test_the_report_names_columns_that_are_null_in_what_was_stored(run, sample, tmp_path):
+    savepoint, plan, fewer = sample("join")
+    run("migrate", savepoint, tmp_path / "fewer", "--old-plan", plan, "--plan", fewer)
+    ran = run("migrate", tmp_path / "fewer", tmp_path / "new", "--old-plan", fewer, "--plan", plan)
+    back = ("migrate", tmp_path / "fewer", tmp_path / "data", "--old-plan", fewer, "--plan", plan, "--json")
+    new = {one["state"]: one for one in run(*back).data["new_columns"]}["left-records"]
+
+    assert "null in what was stored: $<key>.flag (120), of 7_join/left-records" in " ".join(ran.stdout.split())
+    assert (["$<key>.flag"], [], 120) == (new["filled"], new["begun"], new["entries"])
+
+
 def test_columns_have_the_names_of_the_plan(run, sample):
     savepoint, plan, _ = sample("join")
     shown = run("inspect", savepoint, "--plan", plan, "--operator", "7_join", "--full").stdout
@@ -455,7 +468,7 @@ def test_the_names_are_those_of_the_plan_that_wrote_the_savepoint(run, sample):
 def test_a_plan_in_the_place_of_a_savepoint_is_told_and_a_savepoint_in_that_of_a_plan(run, sample, tmp_path):
     savepoint, plan, changed = sample("join")
     text = tmp_path / "plan.txt"
-    text.write_bytes(open(plan, "rb").read())  # noqa: PTH123, SIM115 - a plan by another name
+    text.write_bytes(Path(plan).read_bytes())
 
     for words in (("inspect", plan), ("export", plan), ("verify", text), ("migrate", plan, "out", "--plan", changed)):
         assert "it is a compiled plan of Flink SQL, not a savepoint" in run(*words).stderr

@@ -384,6 +384,12 @@ def test_ways_out_are_those_of_a_query(plans):
                 assert told or one.verdict.decision is Decision.START
 
 
+def test_an_aggregate_beside_which_none_goes_on_says_so(plans):
+    """GA10: SUM becomes MIN, and nothing else is kept."""
+    (why,) = {one.reason for one in report_of(plans, "GA10").all_findings() if one.rule == "SQL-8"}
+    assert "beside it none goes on" in why
+
+
 def test_operators_are_sorted_by_their_numbers(plans):
     uids = [one.uid for one in report_of(plans, "TTL5").operators]
     assert ["1_source", "5_source", "9_join", "11_sink"] == uids
