@@ -12,6 +12,7 @@ from ...compat.description import operator_id_of_uid
 from ...compat.sql.description import is_stored_as
 from ...compat.sql.query import ValueForm
 from ...serializers.errors import DeclarationError
+from ...serializers.flink.namespaces import TimerSerializerSnapshot
 from ...serializers.sql.serializers import RowDataSerializerSnapshot
 
 if TYPE_CHECKING:
@@ -43,8 +44,11 @@ def _named_of(origin: str, operator: SqlOperator, state: str, snapshot: Snapshot
     if not state:
         return _named(snapshot, operator.keys)
     told = next((one for one in operator.states if one.name == state and one.form not in _NO_ROWS), None)
-    if told is None:  # timers have the columns of the key
-        return _with_nested(snapshot, [_named(one, operator.keys) for one in snapshot.children()])
+    if isinstance(snapshot, TimerSerializerSnapshot):
+        key, namespace = snapshot.children()
+        return _with_nested(snapshot, [_named(key, operator.keys), namespace])
+    if told is None:
+        return snapshot
     children = snapshot.children()
     rows = children[0] if told.form is ValueForm.COUNT and children else snapshot
     if told.columns and not is_stored_as(rows, told.columns):
