@@ -137,11 +137,8 @@ def read_plan_file(place: str) -> bytes:
         CorruptFile: It is a savepoint, or too large.
         StorageFailed: It cannot be read.
     """
-    folder, name = folder_and_name(place)
-    if name and folder.folder(name).exists(_OF_SAVEPOINT):
-        raise CorruptFile("it is a savepoint, not a compiled plan", file=place, advice=_NAME_ONE)
     try:
-        return read_file(place, most_bytes=MOST_BYTES)
+        return _read(place)
     except SavepointNotFound as error:
         error.advice = f"{_NAME_ONE}; a relative name is looked for in the current folder"
         raise
@@ -149,7 +146,14 @@ def read_plan_file(place: str) -> bytes:
 
 def is_compiled_plan(place: str) -> bool:
     """Whether a file is a compiled plan of Flink SQL, and none of `stateshift plan`: it begins with Flink's version."""
-    return b'"flinkVersion"' in read_plan_file(place)[:_HEAD]
+    return b'"flinkVersion"' in _read(place)[:_HEAD]
+
+
+def _read(place: str) -> bytes:
+    folder, name = folder_and_name(place)
+    if name and folder.folder(name).exists(_OF_SAVEPOINT):
+        raise CorruptFile("it is a savepoint, not a compiled plan", file=place, advice=_NAME_ONE)
+    return read_file(place, most_bytes=MOST_BYTES)
 
 
 def read_plan(data: bytes, place: str) -> CompiledPlan:
