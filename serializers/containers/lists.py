@@ -26,7 +26,7 @@ import attrs
 
 from .. import rewrite
 from ..compatibility import Child, CompatibilityResult, Finding, Flag, Verdict, compose
-from ..errors import StateShiftError, ValueNotConvertible, add_step, at_step, shown
+from ..errors import StateShiftError, ValueNotConvertible, add_step, shown
 from ..registry import register_snapshot
 from ..scalars import BASE
 from ..serializer import KEEP_OLD_TYPE, NULLS_DECLARED, TypeSerializer, unrelated
@@ -225,14 +225,20 @@ class ListSerializer(TypeSerializer[list[E]]):
         if not isinstance(value, list | tuple):
             raise ValueNotConvertible(f"{shown(value)} is not a list")
         target.write_int(len(value))
-        with at_step(_STEP):
+        try:
             for item in value:
                 self.element.serialize(item, target)
+        except StateShiftError as error:
+            add_step(error, _STEP)
+            raise
 
     def deserialize(self, source: DataInputView) -> list[E]:
         count = source.read_size("elements of a list")
-        with at_step(_STEP):
+        try:
             return [self.element.deserialize(source) for _ in range(count)]
+        except StateShiftError as error:
+            add_step(error, _STEP)
+            raise
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[list[E]]:
         return ListSerializerSnapshot((self.element.snapshot_configuration(),))

@@ -29,7 +29,7 @@ import attrs
 from .. import rewrite
 from ..byte_forms import INT, checked, utf8
 from ..compatibility import Child, CompatibilityResult, Finding, Verdict, compose
-from ..errors import CorruptSavepoint, DeclarationError, OldReaderUnavailable, at_step
+from ..errors import CorruptSavepoint, DeclarationError, OldReaderUnavailable, StateShiftError, add_step, at_step
 from ..registry import register_snapshot
 from ..serializer import KEEP_OLD_TYPE, TypeSerializer, unrelated
 from ..snapshot import (
@@ -213,15 +213,21 @@ class OptionalSerializer(TypeSerializer[T | None]):
             target.write(b"\1" + bytes(self.padding))
             return
         target.write_byte(0)
-        with at_step("?"):
+        try:
             self.value.serialize(value, target)
+        except StateShiftError as error:
+            add_step(error, "?")
+            raise
 
     def deserialize(self, source: DataInputView) -> T | None:
         if source.read_boolean():
             source.skip_bytes(self.padding)
             return None
-        with at_step("?"):
+        try:
             return self.value.deserialize(source)
+        except StateShiftError as error:
+            add_step(error, "?")
+            raise
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[T | None]:
         return NullableSerializerSnapshot((self.value.snapshot_configuration(),), self.padding)

@@ -22,8 +22,9 @@ from ..errors import (
     CorruptSavepoint,
     DeclarationError,
     OldReaderUnavailable,
+    StateShiftError,
     ValueNotConvertible,
-    at_step,
+    add_step,
     shown,
 )
 from ..registry import register_snapshot
@@ -74,10 +75,13 @@ class LinkedListSerializer(TypeSerializer[list[Any]]):
             target.write((mask << -len(value) % 8).to_bytes((len(value) + 7) // 8, "big"))
         elif mask:
             raise ValueNotConvertible(f"{shown(value)} has a null, and the list has no place for it")
-        with at_step(_STEP):
+        try:
             for item in value:
                 if item is not None:
                     self.element.serialize(item, target)
+        except StateShiftError as error:
+            add_step(error, _STEP)
+            raise
 
     def deserialize(self, source: DataInputView) -> list[Any]:
         start = source.position
@@ -88,10 +92,13 @@ class LinkedListSerializer(TypeSerializer[list[Any]]):
             mask = padded >> -count % 8
             if mask << -count % 8 != padded:
                 raise CorruptSavepoint("the nulls of a list have bits beyond its last element", offset=start)
-        with at_step(_STEP):
+        try:
             return [
                 None if mask >> place & 1 else self.element.deserialize(source) for place in range(count - 1, -1, -1)
             ]
+        except StateShiftError as error:
+            add_step(error, _STEP)
+            raise
 
     def snapshot_configuration(self) -> LinkedListSerializerSnapshot:
         return LinkedListSerializerSnapshot((self.element.snapshot_configuration(),), self.has_null_mask)
