@@ -44,6 +44,8 @@ LEAST_ENTRIES = 1000
 EXECUTORS = ("numba", "objects")
 SLOW = {"objects", "fastavro"}
 _PIECE = 8 << 20
+RECORDS = {"side": ("record",), "join": ("record", "counted"), "aggregate": ("totals",)}
+"""Shapes of rows -> the shapes of records of as many fields: as values, and in the same place of an entry."""
 
 
 @attrs.frozen
@@ -265,6 +267,19 @@ def print_shape(name: str, found: dict[str, Any], *, markdown: bool) -> None:
     print_table(title, columns, rows, markdown=markdown)
 
 
+def print_rows_beside_records(shapes: dict[str, Any], *, markdown: bool) -> None:
+    """Print how much processor time rows take beside records of as many fields, where both were measured."""
+    used = {name: found["ways"]["numba"]["cpu_ns"] for name, found in shapes.items() if "numba" in found["ways"]}
+    rows = [
+        (name, f"{used[name]:,.0f}", other, f"{used[other]:,.0f}", f"{used[name] / used[other]:.2f} x")
+        for name, others in RECORDS.items()
+        for other in others
+        if name in used and other in used
+    ]
+    if rows:
+        print_table("rows beside records", ("rows", "CPU ns", "records", "CPU ns", "x"), rows, markdown=markdown)
+
+
 def _times(one: dict[str, Any] | None, other: dict[str, Any], figure: str) -> str:
     """Say how many times as much one has as another; nothing of what was not measured, or was too short to be."""
     return f"{one[figure] / other[figure]:.2f} x" if one and other[figure] else ""
@@ -295,6 +310,7 @@ def main() -> int:
     if arguments.json:
         print(json.dumps({"machine": found, "shapes": shapes}, indent=2))
     else:
+        print_rows_beside_records(shapes, markdown=arguments.markdown)
         print(told(found))
     return 0 if all(way["same_bytes"] for one in shapes.values() for way in one["ways"].values()) else 1
 

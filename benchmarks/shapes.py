@@ -300,6 +300,7 @@ SHAPES = {
         Shape("join", "rows of SQL that a join counts", _of_sql(sql_rows.sides, _side, counted=True), {}),
         Shape("side", "rows of SQL by key", _of_sql(sql_rows.sides, _side), {}),
         Shape("record", "a POJO of these fields, by a row", _of_sql(sql_rows.records, _side, of=Side), {}),
+        Shape("counted", "these POJOs as keys of a map", _of_sql(sql_rows.records, _side, of=Side, counted=True), {}),
         Shape("aggregate", "five accumulators of SQL", _of_sql(sql_rows.totals, _totals), {}),
         Shape("totals", "a POJO of these fields, by a row", _of_sql(sql_rows.records, _totals, of=Totals), {}),
     )

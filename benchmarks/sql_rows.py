@@ -26,6 +26,8 @@ SIDE = ("BIGINT", "INT", "STRING", "DOUBLE", "TIMESTAMP(3)")
 TOTALS = ("BIGINT", "INT", "BIGINT", "DOUBLE", "DECIMAL(18, 2)")
 ADDED, STATE = "BIGINT", "s"
 _KEY, _SLOTS, _SIZE = struct.Struct("<qq"), struct.Struct("<qqqqqq"), struct.Struct(">i")
+_ONE = b"\0\0\0\0\1"
+"""A value of a map: that it is not null, and the count."""
 _MOST_IN_A_SLOT, _ROW_SEED, _MASK = 7, 42, 0xFFFFFFFF
 
 
@@ -48,8 +50,7 @@ def sides(columns: dict[str, pa.Array], numbers: Any, key_groups: int, *, counte
     others = [columns[name].to_numpy(zero_copy_only=False).view(np.int64).tolist() for name in ("id", "price", "time")]
     customers = columns["customer"].to_numpy().tolist()
     made = [_side(*one) for one in zip(others[0], customers, items, *others[1:], strict=True)]
-    one = [b"\0\0\0\0\1" if counted else b""] * len(made)
-    return _entries(numbers, *((made, one) if counted else (one, made)), key_groups)
+    return _entries(numbers, made, key_groups, counted=counted)
 
 
 def _side(number: int, customer: int, item: str | None, price: int, time: int) -> bytes:
@@ -72,20 +73,24 @@ def totals(columns: dict[str, pa.Array], numbers: Any, key_groups: int) -> dict[
         size + _SLOTS.pack(0, count, unit, seen, highest, paid)
         for count, seen, highest, paid, unit in zip(*found, units, strict=True)
     ]
-    return _entries(numbers, [b""] * len(made), made, key_groups)
+    return _entries(numbers, made, key_groups)
 
 
-def records(columns: dict[str, pa.Array], numbers: Any, key_groups: int, *, of: type) -> dict[str, Any]:
-    """Give entries of POJOs of a class, under the same keys."""
+def records(
+    columns: dict[str, pa.Array], numbers: Any, key_groups: int, *, of: type, counted: bool = False
+) -> dict[str, Any]:
+    """Give entries of POJOs of a class, under the same keys; where `counted` each is a user key, as in `sides`."""
     serializer, made = ValueStateDescriptor(STATE, of).value_serializer, []
     for row in zip(*(column.to_pylist() for column in columns.values()), strict=True):
         target = DataOutputView()
         serializer.serialize(of(**dict(zip(columns, row, strict=True))), target)
         made.append(target.getvalue())
-    return _entries(numbers, [b""] * len(made), made, key_groups)
+    return _entries(numbers, made, key_groups, counted=counted)
 
 
-def _entries(numbers: Any, user_keys: list[bytes], values: list[bytes], key_groups: int) -> dict[str, Any]:
+def _entries(numbers: Any, made: list[bytes], key_groups: int, *, counted: bool = False) -> dict[str, Any]:
+    others = [_ONE if counted else b""] * len(made)
+    user_keys, values = (made, others) if counted else (others, made)
     groups, keys = [], []
     size = _SIZE.pack(_KEY.size)
     for number, user_key in zip((numbers * 7919).tolist(), user_keys, strict=True):

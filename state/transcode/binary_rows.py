@@ -353,7 +353,5 @@ def _put_shortest(target: Any, to: int, number: int) -> int:
     while rest > 0x7F:
         rest >>= 8
         size += 1
-    store_little(target, to, 8, 0)
-    for place in range(size):
-        target[to + place] = number >> 8 * (size - 1 - place) & 0xFF
+    store(target, to, 8, number << 8 * (_WORD - size))
     return size

@@ -9,7 +9,7 @@ from ...compat.plan import StateAction
 from ...serializers.containers.rewrites import stripped_rewrite
 from ...serializers.containers.wrappers import OptionalSerializer
 from ...serializers.errors import DeclarationError, StateShiftError
-from ...serializers.rewrite import Counted, Rest, Sequence, rewrite_of, tells_apart
+from ...serializers.rewrite import Counted, Nullable, Rest, Sequence, Widened, rewrite_of, tells_apart
 from .block_transcoder import BlockTranscoder
 from .compiler import compile_value
 from .elements import BroadcastMaps, ElementBlocks, ListElements
@@ -109,7 +109,20 @@ def make_transcoder(
     if program is None:
         return objects
     of_user_keys = None if plan.user_key is None else _rewrite(plan.user_key)
-    return BlockTranscoder(objects, program, of_user_keys is not None and tells_apart(of_user_keys))
+    return BlockTranscoder(objects, program, of_user_keys is not None and _keeps_apart(of_user_keys))
+
+
+def _keeps_apart(rewrite: ByteRewrite) -> bool:
+    """Whether different old bytes always become different new bytes; what is odd is left to the objects."""
+    match rewrite:
+        case Sequence(parts, emitted) if emitted is not None:
+            return set(range(len(parts))) <= set(emitted) and all(map(_keeps_apart, parts))
+        case Sequence(parts):
+            return all(map(_keeps_apart, parts))
+        case Nullable(value, padding, present=present, null=null):
+            is_told = null is None or (not padding and len({*present[:1], *null[:1]}) == 2)
+            return is_told and _keeps_apart(value)
+    return stays(rewrite) or isinstance(rewrite, Widened) or tells_apart(rewrite)
 
 
 def make_element_transcoder(plan: StatePlan, executor: ExecutorName, *, quarantines: bool = False) -> ElementTranscoder:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.compare import print_shape
+from benchmarks.compare import print_rows_beside_records, print_shape
+from benchmarks.shapes import SHAPES
 
 EXECUTORS = {"numba", "objects"}
 
@@ -35,7 +36,7 @@ def test_every_shape_becomes_what_the_serializers_of_real_flink_make_of_it(bench
     found = benchmark("compare", "--entries", 2000, "--rounds", 1)
 
     assert those_that_differ(found) == []
-    assert found["shapes"].keys() == {"S1", "S2", "S2n", "S3", "map", "list", "nested", "ttl"}
+    assert found["shapes"].keys() == SHAPES.keys() - {"wide"}
     for shape in found["shapes"].values():
         assert {"Flink", "Avro Java"} & shape["ways"].keys()
 
@@ -47,3 +48,13 @@ def test_what_was_too_short_to_be_measured_has_no_ratio(capsys):
     print_shape("S1", found, markdown=True)
 
     assert "| copy | 5 | 200 | 1.00 x | 1.00 x | 0 |  |  |  | 0 | yes |" in capsys.readouterr().out
+
+
+def test_rows_are_shown_beside_records_as_values_and_as_keys_where_both_were_measured(capsys):
+    used = {"join": 180.0, "record": 120.0, "counted": 150.0, "aggregate": 140.0}
+    shapes = {name: {"ways": {"numba": {"cpu_ns": ns}}} for name, ns in used.items()}
+
+    print_rows_beside_records(shapes | {"side": {"ways": {"Flink": {}}}}, markdown=True)
+
+    lines = capsys.readouterr().out.splitlines()
+    assert ["| join | 180 | record | 120 | 1.50 x |", "| join | 180 | counted | 150 | 1.20 x |"] == lines[-3:-1]

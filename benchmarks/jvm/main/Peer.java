@@ -207,6 +207,21 @@ public class Peer {
                 new TimestampType(3));
     }
 
+    /** The same change of user keys, while values stay. */
+    static Change ofKeys(Change change) {
+        return new Change() {
+            @Override
+            public void one(DataInputDeserializer in, DataOutputSerializer out) throws Exception {
+                change.one(in, out);
+            }
+
+            @Override
+            public boolean isOfKeys() {
+                return true;
+            }
+        };
+    }
+
     static <T> TypeSerializer<T> pojo(Class<T> type) {
         TypeInformation<T> info = TypeExtractor.createTypeInfo(type);
         if (!(info instanceof PojoTypeInfo)) {
@@ -313,20 +328,10 @@ public class Peer {
             }
             case "side":
                 return sides();
-            case "join": {
-                Change change = sides();
-                return new Change() {
-                    @Override
-                    public void one(DataInputDeserializer in, DataOutputSerializer out) throws Exception {
-                        change.one(in, out);
-                    }
-
-                    @Override
-                    public boolean isOfKeys() {
-                        return true;
-                    }
-                };
-            }
+            case "join":
+                return ofKeys(sides());
+            case "counted":
+                return ofKeys(change("record", argument));
             case "aggregate":
                 return rows(
                         new BigIntType(), new IntType(), new BigIntType(), new DoubleType(), new DecimalType(18, 2));

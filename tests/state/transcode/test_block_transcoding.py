@@ -42,6 +42,7 @@ def record(**fields):
 
 
 SEEN = RecordField("seen", LONG, optional=True)
+SEEN_LATER = RecordField("m", LONG, optional=True, default=Default(None))
 S2 = (
     record(id=LONG, balance=INT, name=TEXT, seen=SEEN),
     record(
@@ -97,6 +98,41 @@ def test_pieces_of_list_and_map_state_have_an_op_list(kind):
     whole = {StateKind.LIST: ListSerializer, StateKind.MAP: lambda value: MapSerializer(LONG, value)}[kind]
 
     assert isinstance(transcoder(whole(S2[0]), whole(S2[1]), kind), BlockTranscoder)
+
+
+KEPT = {
+    "one widened, one added": (
+        record(id=LONG, n=INT, seen=SEEN), record(id=LONG, m=SEEN_LATER, n=LONG, seen=SEEN), True,
+    ),
+    "one renamed": (record(a=TEXT, n=INT), record(n=INT, z=RecordField("z", TEXT, aliases=("a",))), True),
+    "within": (record(inner=record(n=INT), x=DOUBLE), record(inner=record(n=LONG), x=DOUBLE), True),
+    "one dropped": (record(id=LONG, n=INT), record(id=LONG), False),
+    "one that may be null": (
+        record(n=RecordField("n", INT, optional=True)), record(n=RecordField("n", LONG, optional=True)), True,
+    ),
+    "inexact": (record(n=LONG), record(n=DOUBLE), False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "expected"), KEPT.values(), ids=KEPT)
+def test_records_that_are_keys_of_a_map_are_known_to_stay_apart(old, new, expected):
+    rewrite = transcoder(MapSerializer(old, INT), MapSerializer(new, INT), StateKind.MAP)
+
+    assert expected == getattr(rewrite, "keeps_apart", False)
+
+
+@pytest.mark.parametrize("name", EXECUTORS)
+def test_keys_of_a_map_that_are_records_become_what_objects_make_of_them(name):
+    old, new, _ = KEPT["one widened, one added"]
+    keys = [{"id": 1, "n": n, "seen": seen} for n in (-1, 0, 7) for seen in (None, 0, 5)]
+    parts = [
+        (b"\x07" + bytes(8) + b"\0" + written(old, Record("acme.Account", one)), b"\0" + written(INT, place))
+        for place, one in enumerate(keys)
+    ]
+    given = b"".join(len(part).to_bytes(4, "big") + part for pair in parts for part in pair)
+    rewrite = by(name, transcoder(MapSerializer(old, INT), MapSerializer(new, INT), StateKind.MAP))
+
+    assert bytes(rewrite.objects.transcode(given).data) == bytes(rewrite.transcode(given).data)
 
 
 @pytest.mark.parametrize("name", EXECUTORS)
