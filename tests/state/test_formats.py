@@ -29,7 +29,7 @@ ROOMS = {
     StateKind.BROADCAST: "broadcast",
 }
 NOT_MET, BY_VALUE = "not met", "single values"
-NOTES = {"AvroSerializer": "named and kept; values not read"}
+NOTES = {"AvroSerializer": "named and kept; values not read", "ByteArrayWrapperSerializer": "map of PyFlink 2.3"}
 
 
 def column_of(folder):
