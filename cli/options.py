@@ -8,13 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-import attrs
 import click
 from click.core import ParameterSource
 
 from ..serializers.compatibility import Flag
 from ..serializers.errors import (
-    DeclarationError,
     MigrationFailed,
     SavepointNotFound,
     StateShiftError,
@@ -265,22 +263,7 @@ def open_state(place: str, plan: str = "") -> Savepoint | SparkCheckpoint:
             raise click.UsageError("--plan names the columns of Flink SQL; the checkpoint of a Spark query has them")
         return SparkCheckpoint.open(place)
     opened = open_savepoint(place)
-    if not plan:
-        return opened
-    from ..state.plans.column_names import namings_of
-    from ..state.plans.operators import read_query
-
-    namings = namings_of(read_query(plan))
-    if not namings.keys() & {one.operator_id for one in opened.operators}:
-        raise DeclarationError(
-            f"the savepoint {opened.place} has none of the operators of the plan {plan}",
-            advice="name the plan with which it was written; a query of INSERT INTO has other ids than its plan",
-        )
-    named = attrs.evolve(opened, namings=namings)
-    for operator in named.operators:
-        if operator.naming is not None:
-            operator.states  # noqa: B018 - raises where the plan has other columns
-    return named
+    return opened.named_by(plan) if plan else opened
 
 
 def open_state_directory(place: str) -> StateDirectory:

@@ -88,24 +88,11 @@ def check(
     if new.upgrade is not None and (asked := new.upgrade.asks()):
         policy = AskingPolicy(policy.forbid | asked, policy.allow_empty)
     new = with_tables(old, new)
-    theirs = {operator.operator_id: operator for operator in new.operators}
     is_paired = new.upgrade is not None and new.upgrade.old is not None
-    in_common = theirs.keys() & {was.operator_id for was in old.operators}
-    if old.operators and (theirs or new.is_probe) and not in_common and not is_paired:
+    olds, news = ({operator.operator_id for operator in side.operators} for side in (old, new))
+    if olds and (news or new.is_probe) and not olds & news and not is_paired:
         raise _nothing_in_common(old, new)
-    left = Status.NOT_IN_PROBE if new.is_probe else Status.ORPHANED
-    rekeying = RekeyingOptions.of(repartition, old)
-    reports = []
-    for was in old.operators:
-        becomes = theirs.pop(was.operator_id, None)
-        if becomes is None:
-            rekeying.require_kept(was)
-            reports.append(_left(was, left, target, old.stored_by))
-        else:
-            of = target.of(was, becomes)
-            matched = _Matched(was, becomes, of, left, old.stored_by, rekeying, known or Memo()).report()
-            reports.append(attrs.evolve(matched, key_groups=rekeying.judge_groups(was, becomes, new)))
-    reports += [_started(becomes) for becomes in theirs.values()]
+    reports = _operator_reports(old, new, target, RekeyingOptions.of(repartition, old), known or Memo())
     reports = with_likely_names(reports, policy)
     if new.upgrade is not None:
         version = new.upgrade.new.flink_version
@@ -120,6 +107,29 @@ def check(
         report, known_from="" if before is None else before.origin, is_whole=before is not None,
         reads=_role(query_findings(new.upgrade)), not_compared=not_compared(new.upgrade),
     )  # fmt: skip
+
+
+def _operator_reports(
+    old: JobDescription,
+    new: JobDescription,
+    target: Target,
+    rekeying: RekeyingOptions,
+    known: Memo[tuple[Any, ...], Any],
+) -> list[OperatorReport]:
+    """Return the reports on the operators of both sides: those that are stored, and then those that begin."""
+    theirs = {operator.operator_id: operator for operator in new.operators}
+    left = Status.NOT_IN_PROBE if new.is_probe else Status.ORPHANED
+    reports = []
+    for was in old.operators:
+        becomes = theirs.pop(was.operator_id, None)
+        if becomes is None:
+            rekeying.require_kept(was)
+            reports.append(_left(was, left, target, old.stored_by))
+        else:
+            of = target.of(was, becomes)
+            matched = _Matched(was, becomes, of, left, old.stored_by, rekeying, known).report()
+            reports.append(attrs.evolve(matched, key_groups=rekeying.judge_groups(was, becomes, new)))
+    return reports + [_started(becomes) for becomes in theirs.values()]
 
 
 def _nothing_in_common(old: JobDescription, new: JobDescription) -> NothingInCommon:

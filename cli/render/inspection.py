@@ -313,9 +313,7 @@ def _bar(size: int, largest: int) -> str:
 
 
 def _stateless(inspected: Inspected) -> Iterator[Line]:
-    stateless: list[Any] = [
-        view.operator for view in inspected.operators if view.is_stateless
-    ]  # those of Spark have state
+    stateless: list[Any] = [view.operator for view in inspected.operators if view.is_stateless]  # none is of Spark
     if stateless:
         yield []
         yield [("operators without state", "dim")]

@@ -19,7 +19,7 @@ from ...serializers.sql.containers import SortedMapSerializer, SortedMapSerializ
 from ...serializers.sql.logical_types import OPAQUE, LogicalField, LogicalType
 from ...serializers.sql.row_changes import WrittenAs, resolve_columns
 from ...serializers.sql.serializers import RowDataSerializer, RowDataSerializerSnapshot, RowField
-from ...serializers.ways_out import Option, WayOut, by_migration
+from ...serializers.ways_out import WayOut, by_migration
 from ..description import (
     Computation,
     JobDescription,
@@ -30,7 +30,7 @@ from ..description import (
     StateTransform,
     operator_id_of_uid,
 )
-from .layouts import Newest, RowsAnew, is_trimmed, keeps_otherwise, why_not
+from .layouts import KEEP_NEWEST, Newest, RowsAnew, is_trimmed, keeps_otherwise, why_not
 from .pairing import pair_columns
 from .query import Namespace, Removal, SqlOperator, SqlQuery, SqlState, SqlUpgrade, ValueForm
 from .ways_out import EMPTY, KEEP_QUERY
@@ -197,8 +197,10 @@ def describe_state(
 
 def _sorted(of: SqlState, key: RowDataSerializer, known: _Known) -> SortedMapSerializer | None:
     """Return the serializer of a sorted map with the comparator that is stored, or that of a template (SQL-22)."""
+    if known.stored is None:  # Flink writes the order of what begins
+        return None
     wanted = tuple((of.columns[place].type, *way) for place, *way in of.order)
-    for snapshot in (known.stored, known.template) if known.stored is not None else ():
+    for snapshot in (known.stored, known.template):
         found = snapshot.children()[-1] if isinstance(snapshot, TtlSerializerSnapshot) else snapshot
         if isinstance(found, SortedMapSerializerSnapshot) and found.order == wanted:
             return SortedMapSerializer(
@@ -261,7 +263,7 @@ def _about(was: SqlState, of: SqlState, newest: Newest) -> Iterator[Finding]:
             if newest.is_asked:
                 reason += f", and the newest does not stay: {newest.lacks}"
             elif not newest.lacks:
-                ways.append(WayOut.telling("have the newest of such rows stay:", Option.KEEP_NEWEST))
+                ways.append(KEEP_NEWEST)
         yield Finding("$", rule, Verdict.REQUIRES_MIGRATION, *words, reason, tuple(ways), tuple(flags))
 
 
@@ -327,7 +329,7 @@ def _kept_field(
 
 
 def _new_field(of: LogicalType) -> RowField | None:
-    """Return a field of a type as Flink would write it; None if this release does not write the type anew."""
+    """Return a field of a type as Flink would write it; None if this release does not write it."""
     try:
         return None if of.root == OPAQUE else RowField.of(of)
     except UnsupportedFormat:

@@ -60,6 +60,9 @@ class KeptRow:
     stamp: int | None = None
 
 
+KEEP_NEWEST = WayOut.telling("have the newest of such rows stay:", Option.KEEP_NEWEST)
+
+
 @attrs.frozen
 class Newest:
     """Whether of stored rows with one unique key the newest stays.
@@ -192,7 +195,7 @@ class RowsAnew:
             told = f"the row {shown(one.row)} is not the only one with it"
         ways: list[str | WayOut] = [_KEEP_KEY, "have the old query take such rows back, and make another savepoint"]
         if not self.newest.is_asked and not self.newest.lacks:
-            ways.insert(0, WayOut.telling("have the newest of such rows stay:", Option.KEEP_NEWEST))
+            ways.insert(0, KEEP_NEWEST)
         raise ValuesCollide(
             f"the new query says that rows have a unique key, and {told}", advice=tuple(ways), rule="SQL-20"
         )

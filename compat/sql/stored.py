@@ -28,7 +28,7 @@ def require_template(new: SqlQuery, template: JobDescription) -> None:
     Raises:
         DeclarationError: An operator or a state of the plan is not in it, or is another one there; or it has more.
     """
-    by_id = {one.operator_id: one for one in template.operators}
+    by_id = operators_by_id(template)
     known = {operator_id_of_uid(uid).hex() for one in new.operators for uid in one.uids}
     for one in new.operators:
         if one.unknown or not one.states:
@@ -49,6 +49,11 @@ def _of_another_plan(new: SqlQuery, template: JobDescription, why: str) -> Decla
         f"the template, {template.origin}, is not of {new.origin}: {why}",
         advice="start the new plan with EXECUTE PLAN, without a savepoint, and take one of it; no input is needed",
     )
+
+
+def operators_by_id(savepoint: JobDescription | None) -> dict[str, OperatorDescription]:
+    """Return the operators of a savepoint by their ids; none, if there is no savepoint."""
+    return {} if savepoint is None else {one.operator_id: one for one in savepoint.operators}
 
 
 def operator_in(stored: Mapping[str, OperatorDescription], of: SqlOperator) -> OperatorDescription | None:

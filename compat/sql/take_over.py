@@ -17,7 +17,7 @@ from ..description import JobDescription, OperatorDescription, StateDescription,
 from .description import computation_of, describe_operator
 from .pairing import Match, pair_operators, pair_states
 from .query import SqlOperator, SqlQuery, SqlUpgrade, ValueForm
-from .stored import operator_in, unlike_states, with_state
+from .stored import operator_in, operators_by_id, unlike_states, with_state
 from .time_stamps import STAMPS, writes_stamps
 from .ways_out import EMPTY, KEEP_QUERY
 
@@ -47,11 +47,11 @@ def taken_over(stored: JobDescription, new: JobDescription) -> tuple[JobDescript
 
 def _without_old_plan(upgrade: SqlUpgrade, stored: JobDescription) -> JobDescription:
     """Return what is known without the old plan: operators by uid, and types."""
-    new, by_id = upgrade.new, {one.operator_id: one for one in stored.operators}
+    new, by_id, template = upgrade.new, operators_by_id(stored), operators_by_id(upgrade.template)
     operators = []
     for one in new.operators:
         was = by_id.get(operator_id_of_uid(one.uids[0]).hex())
-        described = describe_operator(one, None, was, _in_template(upgrade, one))
+        described = describe_operator(one, None, was, operator_in(template, one))
         if was is not None and (one.unknown or not one.states):
             described = attrs.evolve(was, computation=computation_of(one))
         elif was is not None:
@@ -59,12 +59,6 @@ def _without_old_plan(upgrade: SqlUpgrade, stored: JobDescription) -> JobDescrip
             described = attrs.evolve(described, states=(*described.states, *_others(known, was)))
         operators.append(described)
     return JobDescription(new.origin, tuple(operators), upgrade=SqlUpgrade(new))
-
-
-def _in_template(upgrade: SqlUpgrade, of: SqlOperator) -> OperatorDescription | None:
-    """Return what the template has of an operator; None: there is no template."""
-    template = upgrade.template
-    return None if template is None else operator_in({one.operator_id: one for one in template.operators}, of)
 
 
 @attrs.frozen
@@ -76,7 +70,7 @@ class _TakeOver:
 
     def made(self) -> tuple[JobDescription, JobDescription]:
         matches = pair_operators(self.old, self.new, self._said())
-        by_id = {one.operator_id: one for one in self.stored.operators}
+        by_id, template = operators_by_id(self.stored), operators_by_id(self.upgrade.template)
         renamed: dict[str, tuple[str, str]] = {}
         news: list[OperatorDescription] = []
         matched: dict[str, Match] = {}
@@ -84,7 +78,7 @@ class _TakeOver:
             moved = _ids(match, by_id)
             renamed |= moved
             findings = tuple(self._unlike(match, by_id)) or tuple(self._findings(match))
-            described = self._described(match, by_id, moved)
+            described = self._described(match, by_id, moved, operator_in(template, match.becomes))
             news += [attrs.evolve(one, findings=findings) for one in described[:1]] + described[1:]
             if match.was is not None:
                 matched |= dict.fromkeys(_stored_ids(match, by_id), match)
@@ -104,7 +98,11 @@ class _TakeOver:
         return {are[one.uid]: were[one.stored_id] for one in renamed if one.uid in are and one.stored_id in were}
 
     def _described(
-        self, match: Match, by_id: Mapping[str, OperatorDescription], moved: Mapping[str, tuple[str, str]]
+        self,
+        match: Match,
+        by_id: Mapping[str, OperatorDescription],
+        moved: Mapping[str, tuple[str, str]],
+        template: OperatorDescription | None,
     ) -> list[OperatorDescription]:
         """Return the descriptions of the transformations of a new node."""
         one, was = match.becomes, match.was
@@ -118,7 +116,6 @@ class _TakeOver:
         ]  # fmt: skip
         if not is_known:
             return carried
-        template = _in_template(self.upgrade, one)
         described = describe_operator(one, was, stored, template, keeps_newest=self.upgrade.keeps_newest)
         if stored is None or was is None:
             return [described, *carried]

@@ -11,7 +11,7 @@ Every type has a root, which names it, and says whether it is nullable. What els
     RAW                                                    the Java class, and that of its serializer
 
 A new type is written from a table of the classes, `java_classes.json`, made with real Flink 2.3; those of 1.20 are the
-same. Types that need objects of other classes (structured, raw, distinct, symbols) are read, and not written anew.
+same. Types that need objects of other classes (structured, raw, distinct, symbols) are read, and kept, but not made.
 
 Source: native snapshot notes, 6.1; `LogicalType` of Flink 2.3.
 """
@@ -228,7 +228,7 @@ def write_logical_type(of: LogicalType, target: DataOutputView) -> None:
     """Write a type in Java serialization, as Flink does.
 
     Raises:
-        UnsupportedFormat: This release cannot write the type, or a type within it, anew.
+        UnsupportedFormat: This release cannot write the type, or a type within it.
     """
     write_java_object(_Java().of_type(of), target)
 

@@ -343,5 +343,5 @@ def _taken(column: RowColumn, old: LogicalType, new: LogicalType) -> Iterator[Fi
         return
     flags = (Flag.MAY_FAIL_PER_VALUE,) if change.needs_values and not column.keeps_null else ()
     reason = "Flink refuses rows of other types; each value is written in the new one"
-    ways = by_migration("the values are written anew"), KEEP_OLD_TYPE
+    ways = by_migration("the values are rewritten"), KEEP_OLD_TYPE
     yield Finding(path, "SQL-5", Verdict.REQUIRES_MIGRATION, *words, reason, ways, flags)

@@ -246,7 +246,7 @@ class RowDataSerializerSnapshot(TypedSnapshot):
         """Return the snapshot of rows of types, as Flink would write it.
 
         Raises:
-            UnsupportedFormat: This release cannot write one of the types, or the snapshot of its serializer, anew.
+            UnsupportedFormat: This release cannot write one of the types, or the snapshot of its serializer.
         """
         return cls.of_fields(map(RowField.of, types))
 

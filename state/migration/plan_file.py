@@ -126,9 +126,7 @@ class NewTypes:
         if kind not in kinds:
             raise CorruptFile(f"new types come from one of {', '.join(map(repr, kinds))}, not from {kind[:80]!r}")
         if kind == PLAN:
-            return cls(
-                plan=place, old_plan=old_plan, template=template, **said
-            )  # fmt: skip
+            return cls(plan=place, old_plan=old_plan, template=template, **said)
         probe = StoredPlace(place, digest) if kind == PROBE else None
         return cls(place if kind == JOB else "", probe, kind == SAME, place if kind == QUERY else "")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import partial
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -79,9 +79,8 @@ def _with_nested(snapshot: Any, nested: list[Snapshot]) -> Snapshot:
 
 def _unique(columns: Sequence[Column]) -> tuple[str, ...]:
     """Return the names; the second column of a name gets `#2`."""
-    counts = Counter[str]()
-    names = []
+    names: list[str] = []
     for one in columns:
-        counts[one.name] += 1
-        names.append(one.name if counts[one.name] == 1 else f"{one.name}#{counts[one.name]}")
+        others = (f"{one.name}#{number}" for number in count(2))
+        names.append(next(name for name in chain([one.name], others) if name not in names))
     return tuple(names)

@@ -27,6 +27,7 @@ from ...compat.lazy_tables import number_of, state_in, with_notes
 from ...compat.plain_data import fields_of
 from ...serializers.errors import (
     CorruptFile,
+    DeclarationError,
     SavepointNotFound,
     SnapshotVersionError,
     StateNotFound,
@@ -489,6 +490,32 @@ class Savepoint(StoredSavepoint):
             "quarantined": 0 if lineage is None else lineage.quarantined,
             "missing_timers": self.missing_timers or None,
         }
+
+    def named_by(self, plan: str) -> Savepoint:
+        """Return this savepoint of Flink SQL with the names that columns of keys and rows have in a compiled plan.
+
+        Keys and states are described by these names, and so is what is shown of them; entries that are read in Python
+        have rows by position, as before.
+
+        Args:
+            plan: The path or URI of the plan with which it was written.
+
+        Raises:
+            DeclarationError: The plan is not that of the savepoint.
+            CorruptFile: The file is no compiled plan.
+            StorageFailed: The file cannot be read.
+        """
+        from ..plans.column_names import namings_of  # other savepoints need none of it
+        from ..plans.operators import read_query
+
+        named = attrs.evolve(self, namings=namings_of(read_query(plan)))
+        tried = [operator.states for operator in named.operators if operator.naming is not None]
+        if not tried:
+            raise DeclarationError(
+                f"the savepoint {self.place} has none of the operators of the plan {plan}",
+                advice="name the plan with which it was written; a query of INSERT INTO has other ids than its plan",
+            )
+        return named
 
     @cached_property
     def operators(self) -> tuple[SavepointOperator, ...]:

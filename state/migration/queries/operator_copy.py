@@ -168,7 +168,7 @@ class OperatorCopy:
 
     @property
     def is_converted(self) -> bool:
-        """Whether entries are written anew; else the files are copied. Stores that have the same files go together."""
+        """Whether entries are rewritten; else the files are copied. Stores that have the same files go together."""
         return self.has_variables or any(one.is_empty or not one.is_same for one in self.stores)
 
     @property

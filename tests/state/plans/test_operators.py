@@ -6,7 +6,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from stateshift import CorruptFile, Savepoint, check
+from stateshift import CorruptFile, DeclarationError, Savepoint, check
 from stateshift.compat.description import SerializerDescription
 from stateshift.compat.sql.description import describe_query, is_stored_as
 from stateshift.compat.sql.query import ValueForm
@@ -143,3 +143,19 @@ def test_what_a_node_lacks_is_named_with_its_line(cut):
 
     with pytest.raises(CorruptFile, match=f"line [0-9]+, {node['id']}_.*{cut}"):
         describe_plan(read_plan(json.dumps(found, indent=1).encode(), "plan.json"))
+
+
+class TestNamedBy:
+    def test_columns_of_keys_and_rows_have_the_names_of_the_plan(self):
+        place = FOLDER / "join-left-no-key-ttl"
+        savepoint = Savepoint.open(place / "savepoint").named_by(str(place / "plan.json"))
+        join = savepoint.operator("184_join")
+        row, _ = join.state("left-records").description.value.snapshot.children()
+
+        assert (("k",), ("k", "a")) == (join.key.names, row.names)
+
+    def test_a_plan_of_another_savepoint_is_refused(self):
+        with pytest.raises(DeclarationError, match="none of the operators of the plan"):
+            Savepoint.open(FOLDER / "join-left-no-key-ttl" / "savepoint").named_by(
+                str(FOLDER / "aggregate-retract" / "plan.json")
+            )
