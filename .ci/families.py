@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("serializers", "compat", "state", "spark", "cli")
+FOLDERS = ("serializers", "compat", "state", "spark", "pyflink", "cli")
 MOST = 2
 KINDS = "list, map and time-stamped state is stored as values of these types"
 SPACES = "windows, the void namespace and timers are parts of entries"
@@ -30,7 +30,7 @@ ALLOWED = {
     "state/runtime/descriptors.py": KINDS,
     "state/job_strategies.py": "the types of keys that the harness draws",
     "state/migration/block_rewriter.py": KINDS,
-    "state/runtime/pyflink_names.py": "the words that PyFlink has for types",
+    "pyflink/common/typeinfo.py": "the words that PyFlink has for types",
     "state/formats/flink/value_readers.py": KINDS,
     "state/savepoint/writer.py": SPACES,
     "state/transcode/entry_check.py": SPACES,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-FOLDERS = ("serializers", "compat", "state", "spark", "cli")
+FOLDERS = ("serializers", "compat", "state", "spark", "pyflink", "cli")
 SENTENCES = frozenset(
     {
         "advice", "details", "flags", "message", "next_command", "note", "notes", "origin", "reason", "reasons", "told",

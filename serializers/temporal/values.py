@@ -227,6 +227,15 @@ class Instant(Moment):
     def at(cls, seconds: int, nanos: int) -> Self:
         return cls(seconds, nanos)
 
+    @staticmethod
+    def of_epoch_milli(epoch_milli: int) -> Instant:
+        """Return the instant of a number of milliseconds since 1970-01-01T00:00Z."""
+        return Instant(epoch_milli // 1000, epoch_milli % 1000 * 1_000_000)
+
+    def to_epoch_milli(self) -> int:
+        """Return the milliseconds since 1970-01-01T00:00Z, rounded down."""
+        return self.seconds * 1000 + self.nanos // 1_000_000
+
 
 @lasting
 @attrs.frozen(order=True)

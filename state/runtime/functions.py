@@ -114,6 +114,36 @@ class AggregateFunction(Function, Generic[IN, ACC, OUT]):
         """Return the accumulator of all values of two others, which may be changed."""
 
 
+class KeySelector(Function):
+    """Returns the key of an element. It can be called like a plain function."""
+
+    @abstractmethod
+    def get_key(self, value: Any) -> Any:
+        """Return the key, which is always the same for equal elements."""
+
+    def __call__(self, value: Any) -> Any:
+        return self.get_key(value)
+
+
+class Partitioner(Function):
+    """Returns the subtask that a key goes to. It can be called like a plain function."""
+
+    @abstractmethod
+    def partition(self, key: Any, num_partitions: int) -> int:
+        """Return the number of the subtask, from 0 and less than `num_partitions`."""
+
+    def __call__(self, key: Any, num_partitions: int) -> int:
+        return self.partition(key, num_partitions)
+
+
+class SinkFunction(Function):
+    """Takes the elements of a stream. In PyFlink it is a class of Java."""
+
+    @abstractmethod
+    def invoke(self, value: Any) -> None:
+        """Take an element."""
+
+
 class ProcessFunction(Function):
     """Makes any number of results of each element, and knows its time stamp and the current times."""
 

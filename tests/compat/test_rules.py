@@ -15,7 +15,7 @@ from stateshift import Flag
 from stateshift.compat.rules import Rule, flag_book, rule_book
 
 BEGIN, END = "<!-- rules: made by tests/compat/test_rules.py -->\n", "<!-- end of rules -->\n"
-HOUSES = ("serializers", "compat", "state", "spark", "cli")
+HOUSES = ("serializers", "compat", "state", "spark", "pyflink", "cli")
 IDENTIFIER = re.compile(r"\b([A-Z]+)-(\d+)\b")
 RANGE = re.compile(r"\b([A-Z]+)-(\d+) to (?:\1-)?(\d+)\b")
 NO_RULES = {"UTF-8", "UTF-16", "CRC-32", "CRC-64", "SHA-256"}

@@ -37,7 +37,7 @@ def numbers(release: str) -> tuple[int, ...]:
 
 def test_nothing_stays_beyond_the_release_that_was_to_remove_it(root):
     over = []
-    for folder in ("serializers", "compat", "state", "spark", "cli"):
+    for folder in ("serializers", "compat", "state", "spark", "pyflink", "cli"):
         for file in (root / folder).rglob("*.py"):
             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
                 facts = {word.arg: word.value for word in getattr(node, "keywords", ()) if isinstance(node, ast.Call)}

@@ -63,6 +63,45 @@ class TestRow:
         assert Row(1) != (1,)
         assert (RowKind.INSERT, RowKind.DELETE) == (Row(1)._kind, deleted._kind)
 
+    def test_it_has_the_methods_of_pyflink(self):
+        row = Row(1, [Row(2)])
+        row.set_field_names(["id", "parts"])
+        row["parts"][0].set_field_names(("n",))
+
+        assert {"id": 1, "parts": [Row(2)]} == row.as_dict()
+        assert {"id": 1, "parts": [{"n": 2}]} == row.as_dict(recursive=True)
+        assert [[Row(2)], 1] == row.get_fields_by_names(["parts", "id"])
+        assert ("id" in row, 1 in row, 1 in Row(1)) == (True, False, True)
+        assert (1,) == row[:1]
+
+    def test_it_changes_as_in_pyflink(self):
+        row = Row.of_kind(RowKind.DELETE, id=7, title="seven")
+        row["title"], row[0] = "eight", 8
+        row.set_row_kind(RowKind.UPDATE_AFTER)
+
+        assert (8, "eight", RowKind.UPDATE_AFTER) == (row.id, row.title, row.get_row_kind())
+        assert ["+I", "-U", "+U", "-D"] == [str(kind) for kind in RowKind]
+
+    def test_a_row_of_names_makes_rows(self):
+        person = Row("name", "age")
+
+        assert ("Alice", 11) == (person("Alice", 11).name, person("Alice", 11).age)
+        with pytest.raises(ValueError, match="3 values are given for the 2 columns"):
+            person("Alice", 11, True)
+
+    @pytest.mark.parametrize(
+        ("wrong", "error", "match"),
+        [
+            (lambda row: row.as_dict(), TypeError, "a row without names cannot become a dict"),
+            (lambda row: row.set_field_names(["a", "b"]), ValueError, "2 names are given for the 1 columns"),
+            (lambda row: row("x").get_fields_by_names(["b"]), KeyError, "b"),
+            (lambda row: row.__setitem__("a", 1), KeyError, "a"),
+        ],
+    )
+    def test_what_it_refuses(self, wrong, error, match):
+        with pytest.raises(error, match=match):
+            wrong(Row(7))
+
     @pytest.mark.parametrize("row", [Row(), Row(1, None), Row(id=1), Row(a=Row(2))._with_kind(RowKind.UPDATE_BEFORE)])
     def test_a_row_pickles_and_its_text_makes_it_again(self, row):
         shipped = pickle.loads(pickle.dumps(row))

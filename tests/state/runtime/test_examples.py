@@ -26,7 +26,7 @@ from stateshift import (
     ValueStateDescriptor,
     serializer_for,
 )
-from stateshift.state.runtime.pyflink_names import Duration, Time, Types
+from stateshift.pyflink.common import Duration, Time, Types
 from stateshift.state.testing import KeyedProcessHarness, ProcessHarness, SourceHarness, TaskInfo, snapshot_together
 
 BACKEND = pytest.mark.parametrize("backend", BACKENDS.values(), ids=BACKENDS)

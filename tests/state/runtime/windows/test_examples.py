@@ -22,7 +22,7 @@ from stateshift import (
     WindowedStream,
     WindowFunction,
 )
-from stateshift.state.runtime.pyflink_names import Time, Types
+from stateshift.pyflink.common import Time, Types
 from stateshift.state.testing import KeyedProcessHarness
 
 

@@ -1,0 +1,13 @@
+"""Types, rows, times and schemas."""
+
+from .configuration import Configuration
+from .serialization import Encoder, SimpleStringSchema
+from .time import Duration, Instant, Time
+from .typeinfo import TypeInformation, Types
+from .types import Row, RowKind
+from .watermark_strategy import WatermarkStrategy
+
+__all__ = [
+    "Configuration", "Duration", "Encoder", "Instant", "Row", "RowKind", "SimpleStringSchema", "Time",
+    "TypeInformation", "Types", "WatermarkStrategy",
+]  # fmt: skip

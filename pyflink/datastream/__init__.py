@@ -1,0 +1,38 @@
+"""Streams, functions, states and windows."""
+
+from .functions import (
+    AggregateFunction,
+    BroadcastProcessFunction,
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    FilterFunction,
+    FlatMapFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    KeySelector,
+    MapFunction,
+    Partitioner,
+    ProcessFunction,
+    ProcessWindowFunction,
+    ReduceFunction,
+    RuntimeContext,
+    SinkFunction,
+    SourceFunction,
+    WindowFunction,
+)
+from .output_tag import OutputTag
+from .state_backend import EmbeddedRocksDBStateBackend, HashMapStateBackend
+from .time_domain import TimeDomain
+from .timerservice import TimerService
+from .window import GlobalWindow, MergingWindowAssigner, TimeWindow, Trigger, TriggerResult, WindowAssigner
+
+__all__ = [
+    "AggregateFunction", "BroadcastProcessFunction", "CoFlatMapFunction", "CoMapFunction", "CoProcessFunction",
+    "EmbeddedRocksDBStateBackend", "FilterFunction", "FlatMapFunction", "GlobalWindow", "HashMapStateBackend",
+    "KeySelector", "KeyedBroadcastProcessFunction", "KeyedCoProcessFunction", "KeyedProcessFunction", "MapFunction",
+    "MergingWindowAssigner", "OutputTag", "Partitioner", "ProcessFunction", "ProcessWindowFunction", "ReduceFunction",
+    "RuntimeContext", "SinkFunction", "SourceFunction", "TimeDomain", "TimeWindow", "TimerService", "Trigger",
+    "TriggerResult", "WindowAssigner", "WindowFunction",
+]  # fmt: skip

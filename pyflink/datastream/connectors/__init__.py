@@ -1,0 +1,1 @@
+"""What programs read from and write to."""

@@ -1,0 +1,5 @@
+"""Side outputs."""
+
+from ...state.runtime.output_tag import OutputTag
+
+__all__ = ["OutputTag"]

@@ -1,0 +1,5 @@
+"""Event time and processing time."""
+
+from ...state.timers import TimeDomain
+
+__all__ = ["TimeDomain"]
