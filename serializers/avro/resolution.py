@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..defaults import NO_VALUE
-from ..errors import ValueNotConvertible, at_step, shown
+from ..errors import StateShiftError, ValueNotConvertible, add_step, at_step, shown
 from ..wording import one
 from . import logical_types as avro_logical
 from .codec import choose_branch, is_scalar, misfit, round_float
@@ -155,8 +155,11 @@ class _Conversions:
 
         def convert(value: Any) -> Any:
             place, inner = choose_branch(old, value)
-            with at_step(old.step(place)):
+            try:
                 return targets[place](inner)
+            except StateShiftError as error:
+                add_step(error, old.step(place))
+                raise
 
         return convert
 
@@ -169,8 +172,11 @@ class _Conversions:
         def convert(value: Any) -> dict[str, Any]:
             converted = {}
             for field, stored, inner in fields:
-                with at_step(f".{field.name}"):
+                try:
                     converted[field.name] = default_value(field) if inner is None else inner(value[stored])
+                except StateShiftError as error:
+                    add_step(error, f".{field.name}")
+                    raise
             return converted
 
         return convert

@@ -54,8 +54,11 @@ class TupleConversion:
     def __call__(self, value: Any) -> tuple[Any, ...]:
         converted = []
         for index, (convert, item) in enumerate(zip(self.items, value, strict=True)):
-            with at_step(f"({index})"):
+            try:
                 converted.append(item if convert is None or item is None else convert(item))
+            except StateShiftError as error:
+                add_step(error, f"({index})")
+                raise
         return tuple(converted)
 
 

@@ -15,7 +15,7 @@ import attrs
 from ..compatibility import Child, CompatibilityResult, Finding, Flag, Flagged, Nulls, Obstacle, Verdict, compose, worst
 from ..containers.arrays import is_primitive
 from ..containers.pieces import NULLS_UNTOLD, keep_null_flag
-from ..errors import DeclarationError, at_step
+from ..errors import DeclarationError, StateShiftError, add_step
 from ..families import families
 from ..field_pairs import Pairing, gone, pair_fields
 from ..serializer import CONVERTER, KEEP_OLD_TYPE
@@ -409,8 +409,11 @@ class RecordConversion:
             if item is None:
                 item = None if on_none is None else on_none.make()
             elif convert is not None:
-                with at_step(step):
+                try:
                     item = convert(item)
+                except StateShiftError as error:
+                    add_step(error, step)
+                    raise
             fields[name] = item
         for name, default in self.filled:
             fields[name] = default.make()

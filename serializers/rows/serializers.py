@@ -28,7 +28,7 @@ import attrs
 from .. import rewrite
 from ..compatibility import Child, CompatibilityResult, Finding, Flag, Verdict, compose
 from ..containers.pieces import keep_null_flag, nulls_untold, outer_result
-from ..errors import CorruptSavepoint, DeclarationError, StateShiftError, ValueNotConvertible, add_step, at_step, shown
+from ..errors import CorruptSavepoint, DeclarationError, StateShiftError, ValueNotConvertible, add_step, shown
 from ..field_pairs import gone, pair_fields
 from ..records.classes import RecordField, StoredField, field_of
 from ..records.rules import come_back
@@ -439,7 +439,10 @@ class RowConversion:
         for step, origin, convert in self.columns:
             item = value[origin] if isinstance(origin, int) else origin.make() if origin is not None else None
             if item is not None and convert is not None:
-                with at_step(step):
+                try:
                     item = convert(item)
+                except StateShiftError as error:
+                    add_step(error, step)
+                    raise
             items.append(item)
         return Row._of(items, self.names, value._kind)  # noqa: SLF001 - public API of Row
