@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -86,7 +87,23 @@ class Obsolete:
 
 
 @attrs.frozen
-class Manifest:
+class _Checkpoint:
+    """What a manifest and its JSON have alike."""
+
+    directory: str
+    epoch: int
+    run: int
+    batch: int
+    slot: int
+    attempt: str
+    parent: str
+    watermark: int
+    watermarks: tuple[int, ...]
+    active_ms: tuple[int, ...]
+
+
+@attrs.frozen
+class Manifest(_Checkpoint):
     """The state of one slot of an operator after a batch.
 
     Attributes:
@@ -97,27 +114,17 @@ class Manifest:
         slot: The number of the slot.
         attempt: The id of the attempt that wrote it; unique.
         parent: The attempt of the committed manifest that it goes on from; "": it began the epoch.
-        operator: The operator as in `_metadata`, with this slot as its only subtask.
         watermark: The event time of the operator in milliseconds.
         watermarks: That of each of its inputs.
         active_ms: The time of the batch in which each input last had rows, in milliseconds.
+        operator: The operator as in `_metadata`, with this slot as its only subtask.
         obsolete: The files that earlier batches needed, and this one does not.
         wake_ms: When the slot next has something to do without rows, in milliseconds; None: nothing.
         digests: The XXH3 digests of 128 bits of its files in the folder of files, in hexadecimal, by name. Files of
             RocksDB's data have checksums of their own.
     """
 
-    directory: str
-    epoch: int
-    run: int
-    batch: int
-    slot: int
-    attempt: str
-    parent: str
     operator: OperatorState = attrs.field(repr=False)
-    watermark: int
-    watermarks: tuple[int, ...]
-    active_ms: tuple[int, ...]
     obsolete: tuple[Obsolete, ...] = ()
     wake_ms: int | None = None
     digests: dict[str, str] = attrs.field(factory=dict, repr=False)
@@ -144,22 +151,9 @@ class Manifest:
 
     def to_bytes(self) -> bytes:
         """Return the manifest as bytes."""
-        facts: dict[str, Any] = {
-            "format": _FORMAT,
-            "directory": self.directory,
-            "epoch": self.epoch,
-            "run": self.run,
-            "batch": self.batch,
-            "slot": self.slot,
-            "attempt": self.attempt,
-            "parent": self.parent,
-            "watermark": self.watermark,
-            "watermarks": self.watermarks,
-            "active_ms": self.active_ms,
-            "obsolete": [[one.batch, one.names] for one in self.obsolete],
-            "wake_ms": self.wake_ms,
-            "digests": self.digests,
-        }
+        facts: dict[str, Any] = {"format": _FORMAT} | attrs.asdict(self, recurse=False)
+        facts |= {"obsolete": [attrs.astuple(one) for one in facts.pop("obsolete")]}
+        del facts["operator"]
         metadata = write_metadata(SavepointMetadata.new((self.operator,), self.batch + 1))
         text = _text(facts)
         text = _text({**facts, SEAL: _seal(text, metadata)})
@@ -186,39 +180,16 @@ class Manifest:
         operators = read_metadata(metadata).operators
         if len(operators) != 1:
             raise CorruptFile(f"the manifest of a slot has {len(operators)} operators, but should have one")
-        return cls(
-            facts.directory,
-            facts.epoch,
-            facts.run,
-            facts.batch,
-            facts.slot,
-            facts.attempt,
-            facts.parent,
-            operators[0],
-            facts.watermark,
-            facts.watermarks,
-            facts.active_ms,
-            tuple(Obsolete(batch, names) for batch, names in facts.obsolete),
-            facts.wake_ms,
-            facts.digests,
-        )
+        found = attrs.asdict(facts, filter=lambda field, _: field.name not in {"format", SEAL}, recurse=False)
+        found |= {"operator": operators[0], "obsolete": tuple(starmap(Obsolete, facts.obsolete))}
+        return cls(**found)
 
 
 @attrs.frozen(kw_only=True)
-class _Facts:
+class _Facts(_Checkpoint):
     """The JSON of a manifest, as it is stored."""
 
     format: int
-    directory: str
-    epoch: int
-    run: int
-    batch: int
-    slot: int
-    attempt: str
-    parent: str
-    watermark: int
-    watermarks: tuple[int, ...]
-    active_ms: tuple[int, ...]
     obsolete: tuple[tuple[int, tuple[str, ...]], ...]
     wake_ms: int | None
     digests: dict[str, str] = attrs.field(factory=dict)

@@ -490,10 +490,10 @@ class SlotTask(FunctionSubtask):
             self.task.index,
             attempt,
             self.last_attempt,
-            stored,
             self._running.times.watermark,
             self._running.watermarks,
             tuple(self._active_ms),
+            stored,
             wake_ms=self.wake_ms,
             digests=commit.digests,
         )

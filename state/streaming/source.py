@@ -160,7 +160,7 @@ class SourceTask(SourceSubtask):
             gate.changed.notify_all()
         stored = stored_subtasks([self], [written])
         of = directory, epoch, run, number, 0, attempt, after.attempt
-        manifest = Manifest(*of, stored, 0, (), (), digests=commit.digests)
+        manifest = Manifest(*of, 0, (), (), stored, digests=commit.digests)
         return manifest, elements, times
 
     def _run(self) -> None:
