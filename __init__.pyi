@@ -101,7 +101,6 @@ from .serializers.ways_out import by_migration as by_migration
 from .spark.bootstrap import StateSource as StateSource
 from .spark.bootstrap import bootstrap as bootstrap
 from .spark.migrate import migrate as migrate
-from .spark.migrate import repartition as repartition
 from .spark.verify import verify as verify
 from .state.backends.configuration import Configuration as Configuration
 from .state.backends.heap.backend import HashMapStateBackend as HashMapStateBackend

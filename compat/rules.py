@@ -43,11 +43,6 @@ class Rule:
     why: str
     release: str = ""
 
-    @property
-    def is_law(self) -> bool:
-        """Whether the rule is a law about all checks or runs, and not a decision about one change."""
-        return bool(self.holds)
-
 
 @attrs.frozen
 class FlagMeaning:

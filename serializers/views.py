@@ -247,10 +247,6 @@ class DataOutputView:
         self._data.clear()
         return data
 
-    def patch(self, position: int, data: bytes) -> None:
-        """Overwrite bytes written before, such as a length that is only known afterwards."""
-        self._data[position : position + len(data)] = data
-
     def _pack(self, form: struct.Struct, value: float, kind: str) -> None:
         try:
             self._data += form.pack(value)

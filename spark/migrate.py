@@ -9,11 +9,8 @@ it. Source: DESIGN, section 4; rules, section 11.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import attrs
-
-from ..compat.repartition import Repartition
 from ..state.migration.migration import DEFAULTS, migrate_savepoint
 from ..state.publication.publish import IfTargetExists
 from ..state.savepoint.reader import Savepoint
@@ -21,7 +18,7 @@ from .runner import SparkRunner
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -101,56 +98,4 @@ def migrate(
         target_exists=target_exists,
         announce=announce,
         progress=progress,
-    )
-
-
-def repartition(
-    source: str | os.PathLike[str],
-    target: str | os.PathLike[str],
-    job: Job | JobDescription | None = None,
-    *,
-    max_parallelism: int | Mapping[str, int] | None = None,
-    merge: Mapping[str, Callable[[Any, Any], Any]] | None = None,
-    options: MigrationOptions = DEFAULTS,
-    session: SparkSession | None = None,
-    master: str | None = None,
-    py_files: Iterable[str | Path] = (),
-    dry_run: bool = False,
-    target_exists: IfTargetExists = IfTargetExists.FAIL,
-    progress: Callable[[Progress], None] | None = None,
-    allow_roots: Iterable[AllowedRoot] = (),
-) -> MigrationReport:
-    """Migrate a savepoint, allowing keys to be rewritten: call `migrate` with a `Repartition` among its options.
-
-    Args:
-        source: A savepoint; it is only read.
-        target: A folder that is empty or does not exist.
-        job: The new types, including those of keys. None: the types stay, and only the number of key groups changes.
-        max_parallelism: The new number of key groups; see `Repartition`.
-        merge: The merge functions for the values of two keys that become the same key; see `Repartition`.
-        options: Other options; a `Repartition` among them is replaced.
-        session: As in `migrate`, like all that follow; it must not belong to Spark Connect.
-        master: The master of Spark.
-        py_files: Further files for Spark's workers.
-        dry_run: Whether to write nothing.
-        target_exists: What to do if the target is not empty.
-        progress: A function that is called regularly with the progress so far.
-        allow_roots: Further folders that may contain files of the source.
-
-    Raises:
-        StateShiftError: As in `migrate`.
-    """
-    wanted = Repartition(max_parallelism=max_parallelism, merge=merge or {})
-    return migrate(
-        source,
-        target,
-        job,
-        attrs.evolve(options, repartition=wanted),
-        session=session,
-        master=master,
-        py_files=py_files,
-        dry_run=dry_run,
-        target_exists=target_exists,
-        progress=progress,
-        allow_roots=allow_roots,
     )

@@ -172,12 +172,13 @@ def test_the_verbs_are_all_that_a_job_of_a_user_needs(tmp_path):
     """Little state is migrated without Spark."""
     from stateshift import (
         Job,
+        MigrationOptions,
         Operator,
+        Repartition,
         SavepointWriter,
         ValueStateDescriptor,
         migrate,
         open_savepoint,
-        repartition,
         verify,
     )
 
@@ -190,7 +191,8 @@ def test_the_verbs_are_all_that_a_job_of_a_user_needs(tmp_path):
     with SavepointWriter(before, job(stateshift.Int32)) as writer:
         writer.put("shop", "orders", "Ada", 1)
     assert migrate(before, migrated, job(int)).states[0].written == 1
-    assert repartition(migrated, repartitioned, max_parallelism={"shop": 1000}).states[0].written == 1
+    options = MigrationOptions(repartition=Repartition(max_parallelism={"shop": 1000}))
+    assert migrate(migrated, repartitioned, None, options).states[0].written == 1
 
     after = open_savepoint(repartitioned)
 

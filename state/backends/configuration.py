@@ -225,15 +225,3 @@ def _of_environment(variables: Mapping[str, str]) -> dict[str, str]:
 
 def _variable(key: str) -> str:
     return VARIABLE_PREFIX + re.sub(r"[.-]", "_", key).upper()
-
-
-def describe_options() -> str:
-    """Return the table of all keys for the documentation, in Markdown."""
-    rows = ["| key | default | effect | remark |", "| --- | --- | --- | --- |"]
-    for option in options().values():
-        notes = [option.note] if option.note else []
-        if option.former:
-            notes.append("also " + ", ".join(f"`{name}`" for name in option.former))
-        default = f"`{option.default}`" if option.default else ""
-        rows.append(f"| `{option.key}` | {default} | {option.effect} | {'; '.join(notes)} |")
-    return "\n".join([*rows, ""])

@@ -93,13 +93,13 @@ def test_what_docstrings_and_comments_name_is_in_the_book(sources):
 
 
 def test_every_decision_of_the_book_is_cited_by_the_code_or_has_a_reason_not_to_be(cited):
-    decisions = {identifier for identifier, rule in rule_book().items() if not rule.is_law}
+    decisions = {identifier for identifier, rule in rule_book().items() if not rule.holds}
 
     assert set(" ".join(NO_FINDING.values()).split()) == decisions - cited
 
 
 def test_every_law_of_the_book_is_named_where_the_code_keeps_it(sources):
-    laws = {identifier for identifier, rule in rule_book().items() if rule.is_law}
+    laws = {identifier for identifier, rule in rule_book().items() if rule.holds}
     named = set().union(*map(named_in, sources.values()))
 
     assert set() == laws - named
@@ -113,7 +113,7 @@ def test_a_rule_is_either_a_decision_or_a_law():
     odd = [
         rule.identifier
         for rule in rule_book().values()
-        if not rule.why or rule.is_law == bool(rule.change) or bool(rule.change) != bool(rule.verdict)
+        if not rule.why or bool(rule.holds) == bool(rule.change) or bool(rule.change) != bool(rule.verdict)
     ]
 
     assert [] == odd
@@ -134,7 +134,7 @@ def test_identifiers_are_found_in_texts_and_in_names():
 def cells(rule: Rule):
     """The row of a rule."""
     release = f"<br>**In this release:** {rule.release}" if rule.release else ""
-    if rule.is_law:
+    if rule.holds:
         return [rule.identifier, rule.holds + release, rule.why]
     return [rule.identifier, rule.change, rule.verdict + release, rule.conversion, rule.why]
 
@@ -152,8 +152,8 @@ def page_of(rules):
     for section in dict.fromkeys(rule.section for rule in rules):
         parts.append(f"## {section}\n")
         inside = [rule for rule in rules if rule.section == section]
-        decisions = [cells(rule) for rule in inside if not rule.is_law]
-        laws = [cells(rule) for rule in inside if rule.is_law]
+        decisions = [cells(rule) for rule in inside if not rule.holds]
+        laws = [cells(rule) for rule in inside if rule.holds]
         if decisions:
             parts.append(table(["rule", "change", "verdict", "what a migration does", "why"], decisions))
         if laws:

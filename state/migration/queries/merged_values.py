@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from ....serializers.spark_rows.spark_types import SparkType
 
-RULES = ("sum", "min", "max")
 _LARGEST = 1 << 63
 
 

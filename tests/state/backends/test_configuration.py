@@ -16,7 +16,7 @@ from stateshift import (
     configured_checkpoints,
     serializer_for,
 )
-from stateshift.state.backends.configuration import describe_options, options
+from stateshift.state.backends.configuration import options
 from stateshift.state.backends.rocksdb.options import DatabaseOptions
 from stateshift.state.testing import ProcessHarness
 
@@ -227,14 +227,26 @@ def test_a_factory_that_cannot_be_made_is_an_error(name):
         )
 
 
+def table_of_options():
+    """Return the table of all keys for the documentation, in Markdown."""
+    rows = ["| key | default | effect | remark |", "| --- | --- | --- | --- |"]
+    for option in options().values():
+        notes = [option.note] if option.note else []
+        if option.former:
+            notes.append("also " + ", ".join(f"`{name}`" for name in option.former))
+        default = f"`{option.default}`" if option.default else ""
+        rows.append(f"| `{option.key}` | {default} | {option.effect} | {'; '.join(notes)} |")
+    return "\n".join([*rows, ""])
+
+
 def test_the_page_has_the_table_of_all_keys(root):
     page = root / "docs" / "reference" / "configuration.md"
     start, mark, _ = page.read_text(encoding="utf-8").partition("tests/state/backends/test_configuration.py -->\n\n")
     if os.environ.get("STATESHIFT_RECORD"):
-        page.write_text(f"{start}{mark}{describe_options()}", encoding="utf-8")
+        page.write_text(f"{start}{mark}{table_of_options()}", encoding="utf-8")
 
-    assert f"{start}{mark}{describe_options()}" == page.read_text(encoding="utf-8")
-    assert all(f"| `{key}` |" in describe_options() for key in options())
+    assert f"{start}{mark}{table_of_options()}" == page.read_text(encoding="utf-8")
+    assert all(f"| `{key}` |" in table_of_options() for key in options())
 
 
 def test_checkpoints_are_where_and_as_many_as_the_configuration_says(tmp_path):

@@ -16,10 +16,10 @@ from stateshift import (
     Job,
     MigrationOptions,
     Operator,
+    Repartition,
     Savepoint,
     ValueStateDescriptor,
     migrate,
-    repartition,
 )
 from stateshift.state.formats.flink.handles import InlineHandle
 from stateshift.state.formats.flink.metadata import METADATA, read_metadata, write_metadata
@@ -157,7 +157,7 @@ def test_operators_with_such_timers_keep_their_parallelism_and_key_groups(checkp
     with pytest.raises(IncompatibleState, match="the operator has raw state"):
         migrate(checkpoint, tmp_path / "after", None, MigrationOptions(parallelism=3))
     with pytest.raises(IncompatibleState, match="the operator has raw keyed state"):
-        repartition(checkpoint, tmp_path / "after", max_parallelism=256)
+        migrate(checkpoint, tmp_path / "after", None, MigrationOptions(repartition=Repartition(max_parallelism=256)))
 
     assert not (tmp_path / "after").exists()
 
