@@ -265,7 +265,7 @@ class CompositeTypeSerializerSnapshot(TypeSerializerConfigSnapshot[T]):
         target.write_int(COMPOSITE_MAGIC)
         target.write_int(self.outer_version)
         self.write_outer_snapshot(target)
-        _NESTED.write(target, self.nested)
+        NESTED.write(target, self.nested)
 
     def read(self, source: DataInputView) -> None:
         source.expect(COMPOSITE_MAGIC, "the magic number of a composite snapshot")
@@ -412,11 +412,12 @@ def _check_version(snapshot_id: str, found: int, readable: tuple[int, ...]) -> N
 
 SNAPSHOT = ByteForm(read_versioned_snapshot, write_versioned_snapshot, 6)
 """SNAP as a part of a snapshot."""
-_NESTED = marked(
+NESTED = marked(
     NESTED_MAGIC,
     "the magic number before nested snapshots",
     marked(NESTED_VERSION, "the version of nested snapshots", many(SNAPSHOT, "nested snapshots")),
 )
+"""The snapshots of the parts of a type."""
 
 
 def write_serializer_snapshot(target: DataOutputView, snapshot: TypeSerializerConfigSnapshot[Any]) -> None:

@@ -30,12 +30,12 @@ from ..errors import (
 from ..registry import register_snapshot
 from ..serializer import KEEP_OLD_TYPE, TypeSerializer, incompatible, unrelated
 from ..snapshot import (
+    NESTED,
     NESTED_MAGIC,
     NESTED_VERSION,
     CompositeTypeSerializerSnapshot,
     TypeSerializerConfigSnapshot,
     read_versioned_snapshot,
-    write_versioned_snapshot,
 )
 from ..views import DataInputView
 from ..ways_out import by_migration
@@ -229,11 +229,7 @@ class SortedMapSerializerSnapshot(TypeSerializerConfigSnapshot[Any]):
                 advice="take the type from a savepoint of a job that has it",
             )
         target.write(self.comparator)
-        target.write_int(NESTED_MAGIC)
-        target.write_int(NESTED_VERSION)
-        target.write_int(len(self.nested))
-        for snapshot in self.nested:
-            write_versioned_snapshot(target, snapshot)
+        NESTED.write(target, self.nested)
 
     def restore_serializer(self) -> SortedMapSerializer:
         if len(self.nested) != _PARTS_OF_A_MAP:

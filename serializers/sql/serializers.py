@@ -44,13 +44,13 @@ from ..registry import register_snapshot
 from ..rewrite import Blob, ByteRewrite, Fixed
 from ..serializer import KEEP_OLD_TYPE, TypeSerializer, incompatible, unrelated
 from ..snapshot import (
+    NESTED,
     NESTED_MAGIC,
     NESTED_VERSION,
     CompositeTypeSerializerSnapshot,
     FlinkSnapshot,
     TypeSerializerConfigSnapshot,
     read_versioned_snapshot,
-    write_versioned_snapshot,
 )
 from ..views import DataOutputView
 from ..ways_out import Option, Told, WayOut
@@ -280,11 +280,7 @@ class RowDataSerializerSnapshot(TypedSnapshot):
 
     def write(self, target: DataOutputView) -> None:
         TypedSnapshot.write(self, target)
-        target.write_int(NESTED_MAGIC)
-        target.write_int(NESTED_VERSION)
-        target.write_int(len(self.nested))
-        for snapshot in self.nested:
-            write_versioned_snapshot(target, snapshot)
+        NESTED.write(target, self.nested)
 
 
 @attrs.frozen
