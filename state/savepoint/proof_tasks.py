@@ -113,30 +113,20 @@ class StreamTask:
         Raises:
             StateShiftError: As `prove_stream` and `prove_stored_elements`.
         """
+        how = {"framing_only": self.framing_only, "counts": True}
         if isinstance(self.handle, DatabaseHandle):
             with open_keyed(self.handle, folder, self.max_parallelism, executor=executor) as reader:
                 take(self.size_bytes)
-                proof = prove_stream(
-                    reader,
-                    self.max_parallelism,
-                    self.key_groups,
-                    alone=alone,
-                    framing_only=self.framing_only,
-                    counts=True,
-                )
+                proof = prove_stream(reader, self.max_parallelism, self.key_groups, alone=alone, **how)
             if self.key_groups is not None and self.key_groups.start != self.handle.key_groups.start:
                 proof.foreign = 0  # counted by the task of the first key groups
             return proof
         with open_stream(self.handle.stream, folder) as stream:
             source = _Measured(stream, take)
             if isinstance(self.handle, OperatorStateHandle):
-                return prove_stored_elements(
-                    source, self.handle, executor, opaque=self.opaque, framing_only=self.framing_only, counts=True
-                )
+                return prove_stored_elements(source, self.handle, executor, opaque=self.opaque, **how)
             reader = keyed_reader(source, self.handle, self.max_parallelism, executor)
-            return prove_stream(
-                reader, self.max_parallelism, self.key_groups, alone=alone, framing_only=self.framing_only, counts=True
-            )
+            return prove_stream(reader, self.max_parallelism, self.key_groups, alone=alone, **how)
 
 
 ProofTask = DigestTask | StreamTask
@@ -212,12 +202,8 @@ class _Measured:
 
     def __init__(self, source: ByteSource, take: Take) -> None:
         self._source, self._take = source, take
-        self.name, self.size, self.piece_bytes, self.pieces = (
-            source.name,
-            source.size,
-            source.piece_bytes,
-            source.pieces,
-        )
+        self.name, self.size = source.name, source.size
+        self.piece_bytes, self.pieces = source.piece_bytes, source.pieces
 
     def read_at(self, offset: int, size: int) -> bytes:
         """Read exactly `size` bytes at `offset`."""
