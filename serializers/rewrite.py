@@ -444,6 +444,9 @@ class Sorted(ByteRewrite):
 class Utf8(ByteRewrite):
     """Valid UTF-8 behind an i32 size, which stays."""
 
+    def skip(self, source: DataInputView) -> None:
+        source.skip_bytes(source.read_size("bytes of a text"))
+
 
 class SlotForm(enum.IntEnum):
     """What a slot of a binary row or array holds; all numbers are little-endian.
