@@ -44,7 +44,7 @@ def _content(snapshot: ContentSnapshot) -> Tagger:
 
 JSON_FORMS: JsonFormTable = {
     ByteArrayWrapperSerializerSnapshot: lambda _: lambda value: {"$bytes": value.hex()},
-    CoderSnapshot: _as_counterpart,
+    **{coder.snapshot: _as_counterpart for coder in CODERS},
     ContentSnapshot: _content,
 }
 SOURCES: SourceTable = {

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
-from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import attrs
@@ -30,6 +29,8 @@ from ..temporal.serializers import LocalDateSerializer, LocalDateTimeSerializer,
 from ..temporal.values import LocalDate, LocalDateTime, LocalTime, TemporalValue
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
     from ..compatibility import CompatibilityResult
     from ..snapshot import TypeSerializerConfigSnapshot
     from ..views import DataInputView, DataOutputView
@@ -38,6 +39,7 @@ T = TypeVar("T")
 
 _EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
 _EPOCH, _MILLI = dt.datetime(1970, 1, 1), dt.timedelta(milliseconds=1)  # noqa: DTZ001 - in no time zone
+_FIRST, _LAST = dt.datetime.min, dt.datetime.max  # noqa: DTZ901 - likewise
 _DAY_MILLIS = 86_400_000
 
 
@@ -210,7 +212,7 @@ class CoderTimestampSerializer(CoderTemporalSerializer[dt.datetime]):
 
     row = Scalar(
         "PyFlink timestamp", "CoderTimestamp", "", ">q", "SqlTimestamp",
-        stays=rewrite.Ranged(8, (dt.datetime.min - _EPOCH) // _MILLI, (dt.datetime.max - _EPOCH) // _MILLI),
+        stays=rewrite.Ranged(8, (_FIRST - _EPOCH) // _MILLI, (_LAST - _EPOCH) // _MILLI),
     )  # fmt: skip
     exact = LocalDateTime
     same_as = LocalDateTimeSerializer(exact=True), LocalDateTime.from_python, _as_python

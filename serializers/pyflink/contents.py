@@ -11,7 +11,8 @@ for what is declared, and the check says that it cannot know: rules PYF-1 and PY
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
@@ -19,16 +20,15 @@ from .. import rewrite
 from ..compatibility import Child, CompatibilityResult, Finding, Flag, Verdict, compose
 from ..containers.arrays import BytePrimitiveArraySerializerSnapshot, BytesSerializer
 from ..containers.lists import ListSerializer
-from ..errors import CorruptSavepoint, DeclarationError, at_step
+from ..errors import CorruptSavepoint, at_step
 from ..serializer import Counterpart, TypeSerializer, incompatible, unrelated
 from ..snapshot import TypeSerializerConfigSnapshot
-from ..views import DataInputView, DataOutputView
+from ..views import DataOutputView
 from .byte_keys import ByteArrayWrapperSerializer, ByteArrayWrapperSerializerSnapshot
 
 if TYPE_CHECKING:
     from ..snapshot import Speller
-
-T = TypeVar("T")
+    from ..views import DataInputView
 
 _DECLARE = "declare the type with which the job of PyFlink wrote the state"
 
@@ -107,18 +107,15 @@ class ContentSerializer(TypeSerializer[Any]):
     def _wrong(self, why: str, inner: DataInputView) -> CorruptSavepoint:
         return CorruptSavepoint(f"bytes of PyFlink {why}", advice=_DECLARE, offset=inner.position)
 
-    def _write(self, value: Any, inner: DataOutputView) -> None:
-        self.content.serialize(value, inner)
+    @abstractmethod
+    def _write(self, value: Any, inner: DataOutputView) -> None: ...
 
-    def _read(self, inner: DataInputView) -> Any:
-        return self.content.deserialize(inner)
+    @abstractmethod
+    def _read(self, inner: DataInputView) -> Any: ...
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[Any]:
         snapshot: TypeSerializerConfigSnapshot[Any] = self.described(self.content.snapshot_configuration())
         return snapshot
-
-    def counterpart(self) -> Counterpart | None:
-        return self.content.counterpart() or Counterpart(self.content, _as_it_is, _as_it_is)
 
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[Any]:
         if isinstance(snapshot, ContentSnapshot) and snapshot.content is not None:
@@ -157,7 +154,21 @@ def _as_it_is(value: Any) -> Any:
 
 
 @attrs.frozen
-class PyFlinkBytes(ContentSerializer):
+class _OneSerializer(ContentSerializer):
+    """Base of the serializers of bytes that hold exactly one value."""
+
+    def _write(self, value: Any, inner: DataOutputView) -> None:
+        self.content.serialize(value, inner)
+
+    def _read(self, inner: DataInputView) -> Any:
+        return self.content.deserialize(inner)
+
+    def counterpart(self) -> Counterpart | None:
+        return self.content.counterpart() or Counterpart(self.content, _as_it_is, _as_it_is)
+
+
+@attrs.frozen
+class PyFlinkBytes(_OneSerializer):
     """A `byte[]` that holds exactly one value."""
 
     words = "bytes"
@@ -166,7 +177,7 @@ class PyFlinkBytes(ContentSerializer):
 
 
 @attrs.frozen
-class PyFlinkKey(ContentSerializer):
+class PyFlinkKey(_OneSerializer):
     """A `ByteArrayWrapper` that holds exactly one key of a map."""
 
     words = "wrapped bytes"

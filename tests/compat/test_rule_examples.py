@@ -27,6 +27,7 @@ from stateshift.serializers.enums.serializers import EnumSerializer
 from stateshift.serializers.pickled.serializers import PickleSnapshot, UnopenedPickleSerializer
 from stateshift.serializers.pickled.values import Shape
 from stateshift.serializers.primitives.numeric import LongSerializer
+from stateshift.serializers.pyflink.contents import PyFlinkBytes
 from stateshift.serializers.records.abilities import record_serializer
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 
@@ -139,6 +140,7 @@ EXAMPLES = [  # rule, stored, new: hints or serializers
     ("FAM-4", record(id=int, tag=str | None), avro(("tag", ["null", "string"]), ("id", "long"))),
     ("FAM-4", avro(("id", "int"), name="shop.Account"), record(id=int)),
     ("DEC-3", Decimal, AvroSerializer({"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 2})),
+    ("PYF-1", PyFlinkBytes(LONG), PyFlinkBytes(LONG)),
     ("AV-3", avro(("a", "string")), avro(("a", "int"))),
     ("AV-4", avro(("a", "int")), avro(("a", "long"))),
     ("AV-5", avro(("a", "int")), avro(("a", "double"))),

@@ -17,9 +17,14 @@ from stateshift.serializers.families import families
 EXCUSED = {
     "ArrayListSerializer": "it is the list of Flink's operator state, which a descriptor asks for",
     "AvroSerializer": "it needs a schema",
+    **{
+        f"{name}Serializer": "`coder_for` makes it from a hint"
+        for name in ("CoderDate", "CoderDecimal", "CoderString", "CoderTime", "CoderTimestamp")
+    },
     "CloudPickleSerializer": "it needs a decision to trust",
     "KryoBytesSerializer": "only Flink's metadata name it",
     "PickleSerializer": "it needs a decision to trust",
+    **dict.fromkeys(("PyFlinkBytes", "PyFlinkElements", "PyFlinkKey"), "`coder_for` says what they hold"),
     "RecordReference": "it stands within a record that contains itself",
     "TimerSerializer": "timers are no values of a state",
     "TtlSerializer": "a descriptor says that a state has TTL",

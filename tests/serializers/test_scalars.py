@@ -27,20 +27,23 @@ from stateshift.serializers.primitives import table as primitives
 from stateshift.serializers.primitives.numeric import NumberSerializer, NumberSnapshot
 from stateshift.serializers.primitives.table import NUMBERS, PRIMITIVES
 from stateshift.serializers.pyflink.byte_keys import ByteArrayWrapperSerializer
+from stateshift.serializers.pyflink.coders import CODERS, CoderDecimalSerializer
 from stateshift.serializers.registry import registry
 from stateshift.serializers.scalars import Scalar, ScalarSerializer, flink_id, snapshot_of
 from stateshift.serializers.temporal.serializers import TIMES, SqlTimestampSerializer
 from stateshift.state.columnar.column_values import all_codecs
 
 NAMESPACES = (VoidNamespaceSerializer, TimeWindowSerializer, SqlTimeWindowSerializer, GlobalWindowSerializer)
-ROWS = pytest.mark.parametrize("scalar", [*PRIMITIVES, *TIMES])
+ROWS = pytest.mark.parametrize("scalar", [*PRIMITIVES, *TIMES, *CODERS])
+READ_SINGLY = (SqlTimestampSerializer, CoderDecimalSerializer)
 FROM_ROWS = (Ability.COLUMNS, Ability.JSON_FORMS, Ability.REWRITES, Ability.SOURCES, Ability.STRATEGIES)
 
 
 def test_the_tables_have_every_scalar_of_their_families():
     found = {cls for cls in built_in.serializers() if issubclass(cls, ScalarSerializer)}
 
-    assert {*PRIMITIVES, *TIMES, *NAMESPACES, BytesSerializer, ByteArrayWrapperSerializer, VoidSerializer} == found
+    others = {BytesSerializer, ByteArrayWrapperSerializer, VoidSerializer}
+    assert {*PRIMITIVES, *TIMES, *NAMESPACES, *CODERS, *others} == found
 
 
 @ROWS
@@ -48,7 +51,7 @@ def test_a_row_is_all_that_its_family_needs(scalar):
     keys = {Ability.JSON_FORMS: scalar.snapshot, Ability.SOURCES: scalar.snapshot}
     lacking = [ability for ability in FROM_ROWS if families.find(ability, keys.get(ability, scalar)) is None]
 
-    assert ([Ability.REWRITES] if scalar is SqlTimestampSerializer else []) == lacking
+    assert ([Ability.REWRITES] if scalar in READ_SINGLY else []) == lacking
     assert families.find(Ability.SOURCES, scalar.snapshot) == scalar.row.hint
 
 
