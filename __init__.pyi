@@ -53,6 +53,7 @@ from .serializers.errors import ValuesCollide as ValuesCollide
 from .serializers.errors import redact_values as redact_values
 from .serializers.families import Ability as Ability
 from .serializers.families import Family as Family
+from .serializers.flink.namespaces import CountWindow as CountWindow
 from .serializers.flink.namespaces import GlobalWindow as GlobalWindow
 from .serializers.flink.namespaces import Timer as Timer
 from .serializers.flink.namespaces import TimeWindow as TimeWindow

@@ -8,6 +8,7 @@ The structure and the tags are those of the test fixtures, which record the valu
     $set    elements, sorted by JSON text     $double           NaN, Infinity, -Infinity (also of a float)
     $row    kind, and fields by position      $left, $right     the side of an either
     $window [start, end]                      $void, $global    the void namespace, the global window
+    $count_window number
     $date, $sqldate, $sqltime       milliseconds since 1970
     $sqltimestamp, $instant         [milliseconds, nanoseconds of the second]; [seconds, nanoseconds]
     $localdate, $localtime, $localdatetime   their numeric fields, in order

@@ -26,13 +26,22 @@ from .output_tag import OutputTag
 from .state_backend import EmbeddedRocksDBStateBackend, HashMapStateBackend
 from .time_domain import TimeDomain
 from .timerservice import TimerService
-from .window import GlobalWindow, MergingWindowAssigner, TimeWindow, Trigger, TriggerResult, WindowAssigner
+from .window import (
+    CountWindow,
+    GlobalWindow,
+    MergingWindowAssigner,
+    TimeWindow,
+    Trigger,
+    TriggerResult,
+    Window,
+    WindowAssigner,
+)
 
 __all__ = [
     "AggregateFunction", "BroadcastProcessFunction", "CoFlatMapFunction", "CoMapFunction", "CoProcessFunction",
-    "EmbeddedRocksDBStateBackend", "FilterFunction", "FlatMapFunction", "GlobalWindow", "HashMapStateBackend",
-    "KeySelector", "KeyedBroadcastProcessFunction", "KeyedCoProcessFunction", "KeyedProcessFunction", "MapFunction",
-    "MergingWindowAssigner", "OutputTag", "Partitioner", "ProcessFunction", "ProcessWindowFunction", "ReduceFunction",
-    "RuntimeContext", "SinkFunction", "SourceFunction", "TimeDomain", "TimeWindow", "TimerService", "Trigger",
-    "TriggerResult", "WindowAssigner", "WindowFunction",
+    "CountWindow", "EmbeddedRocksDBStateBackend", "FilterFunction", "FlatMapFunction", "GlobalWindow",
+    "HashMapStateBackend", "KeySelector", "KeyedBroadcastProcessFunction", "KeyedCoProcessFunction",
+    "KeyedProcessFunction", "MapFunction", "MergingWindowAssigner", "OutputTag", "Partitioner", "ProcessFunction",
+    "ProcessWindowFunction", "ReduceFunction", "RuntimeContext", "SinkFunction", "SourceFunction", "TimeDomain",
+    "TimeWindow", "TimerService", "Trigger", "TriggerResult", "Window", "WindowAssigner", "WindowFunction",
 ]  # fmt: skip

@@ -1,7 +1,18 @@
 """Windows, their assigners and triggers."""
 
-from ...serializers.flink.namespaces import GlobalWindow, TimeWindow
+from typing import TypeAlias
+
+from ...serializers.flink.namespaces import (
+    CountWindow,
+    CountWindowSerializer,
+    GlobalWindow,
+    GlobalWindowSerializer,
+    TimeWindow,
+    TimeWindowSerializer,
+)
 from ...state.runtime.windows.assigners import (
+    CountSlidingWindowAssigner,
+    CountTumblingWindowAssigner,
     EventTimeSessionWindows,
     GlobalWindows,
     MergingWindowAssigner,
@@ -14,6 +25,8 @@ from ...state.runtime.windows.assigners import (
     WindowAssigner,
 )
 from ...state.runtime.windows.triggers import (
+    ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
     CountTrigger,
     EventTimeTrigger,
     NeverTrigger,
@@ -23,9 +36,16 @@ from ...state.runtime.windows.triggers import (
     TriggerResult,
 )
 
+Window: TypeAlias = TimeWindow | CountWindow | GlobalWindow
+DynamicEventTimeSessionWindows = EventTimeSessionWindows
+DynamicProcessingTimeSessionWindows = ProcessingTimeSessionWindows
+
 __all__ = [
-    "CountTrigger", "EventTimeSessionWindows", "EventTimeTrigger", "GlobalWindow", "GlobalWindows",
-    "MergingWindowAssigner", "NeverTrigger", "ProcessingTimeSessionWindows", "ProcessingTimeTrigger", "PurgingTrigger",
-    "SessionWindowTimeGapExtractor", "SlidingEventTimeWindows", "SlidingProcessingTimeWindows", "TimeWindow", "Trigger",
-    "TriggerResult", "TumblingEventTimeWindows", "TumblingProcessingTimeWindows", "WindowAssigner",
+    "ContinuousEventTimeTrigger", "ContinuousProcessingTimeTrigger", "CountSlidingWindowAssigner", "CountTrigger",
+    "CountTumblingWindowAssigner", "CountWindow", "CountWindowSerializer", "DynamicEventTimeSessionWindows",
+    "DynamicProcessingTimeSessionWindows", "EventTimeSessionWindows", "EventTimeTrigger", "GlobalWindow",
+    "GlobalWindowSerializer", "GlobalWindows", "MergingWindowAssigner", "NeverTrigger", "ProcessingTimeSessionWindows",
+    "ProcessingTimeTrigger", "PurgingTrigger", "SessionWindowTimeGapExtractor", "SlidingEventTimeWindows",
+    "SlidingProcessingTimeWindows", "TimeWindow", "TimeWindowSerializer", "Trigger", "TriggerResult",
+    "TumblingEventTimeWindows", "TumblingProcessingTimeWindows", "Window", "WindowAssigner",
 ]  # fmt: skip

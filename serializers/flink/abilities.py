@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING
 
 from ..json_forms import as_is
 from .namespaces import (
+    CountWindow,
+    CountWindowSerializer,
+    CountWindowSerializerSnapshot,
     GlobalWindow,
     GlobalWindowSerializer,
     GlobalWindowSerializerSnapshot,
+    SqlGlobalWindowSerializerSnapshot,
     SqlTimeWindowSerializerSnapshot,
     TimeWindow,
     TimeWindowSerializer,
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
 HINTS: HintTable = {
     None: VoidSerializer(),
     types.NoneType: VoidSerializer(),
+    CountWindow: CountWindowSerializer(),
     GlobalWindow: GlobalWindowSerializer(),
     TimeWindow: TimeWindowSerializer(),
     VoidNamespace: VoidNamespaceSerializer(),
@@ -38,6 +43,10 @@ HINTS: HintTable = {
 
 def _window(_: object) -> Tagger:
     return lambda value: {"$window": [value.start, value.end]}
+
+
+def _count_window(_: object) -> Tagger:
+    return lambda value: {"$count_window": value.id}
 
 
 def _void_namespace(_: object) -> Tagger:
@@ -52,11 +61,14 @@ JSON_FORMS: JsonFormTable = {
     TimeWindowSerializerSnapshot: _window,
     SqlTimeWindowSerializerSnapshot: _window,
     VoidNamespaceSerializerSnapshot: _void_namespace,
+    CountWindowSerializerSnapshot: _count_window,
     GlobalWindowSerializerSnapshot: _global_window,
+    SqlGlobalWindowSerializerSnapshot: _global_window,
     VoidSerializerSnapshot: as_is,
     KryoSerializerSnapshot: lambda snapshot: lambda value: {"$opaque": f"{snapshot.describe()} {value.data.hex()}"},
     # A user's serializer may return them too.
     TimeWindow: _window,
+    CountWindow: _count_window,
     VoidNamespace: _void_namespace,
     GlobalWindow: _global_window,
 }
@@ -65,6 +77,7 @@ JSON_FORMS: JsonFormTable = {
 SOURCES: SourceTable = {
     VoidSerializer.snapshot: VoidSerializer.row.hint,
     TimeWindowSerializerSnapshot: "TimeWindow",
+    CountWindowSerializerSnapshot: "CountWindow",
     VoidNamespaceSerializerSnapshot: "VoidNamespace",
     GlobalWindowSerializerSnapshot: "GlobalWindow",
 }

@@ -1,6 +1,7 @@
 """Columns of values that only Flink's metadata names.
 
 void, and namespaces without content  no column, or nulls     time window  struct start, end: milliseconds since 1970
+                                                              count window struct id: its number
 a value that Kryo wrote               binary: its bytes
 """
 
@@ -16,7 +17,10 @@ from ..columns.nested import Part, StructCodec
 from ..columns.scalars import FramedBytesCodec, NothingCodec
 from ..primitives.columns import long_codec
 from .namespaces import (
+    CountWindow,
+    CountWindowSerializer,
     GlobalWindowSerializer,
+    SqlGlobalWindowSerializer,
     SqlTimeWindowSerializer,
     TimeWindow,
     TimeWindowSerializer,
@@ -31,26 +35,38 @@ if TYPE_CHECKING:
     from ..columns.codec import Codecs, ColumnTable, Taker
     from ..serializer import TypeSerializer
 
-_WINDOW = ("start", "end")
-
 
 @attrs.frozen
 class WindowCodec(StructCodec):
-    """Time windows."""
+    """Windows that have numbers, which are the attributes of their class.
+
+    Attributes:
+        of: The class.
+        expected: What a column must be, in words.
+    """
+
+    of: type
+    expected: str
 
     def _arrow_value(self, value: Any) -> Any:
-        return {"start": value.start, "end": value.end}
+        return {part.name: getattr(value, part.name) for part in self.parts}
 
     def mismatches(self, kind: pa.DataType, path: str = "") -> Iterator[tuple[str, str]]:
-        if names_of(kind) != _WINDOW or not all(pa.types.is_integer(field.type) for field in kind):
-            yield path, wrong(self.serializer, kind, "a struct of start and end, in milliseconds")
+        names = tuple(part.name for part in self.parts)
+        if names_of(kind) != names or not all(pa.types.is_integer(field.type) for field in kind):
+            yield path, wrong(self.serializer, kind, self.expected)
 
     def taker(self) -> Taker:
-        return lambda value: TimeWindow(*(value[name] for name in _WINDOW))
+        return lambda value: self.of(*(value[part.name] for part in self.parts))
 
 
 def _window(_: Codecs, serializer: TypeSerializer[Any]) -> WindowCodec:
-    return WindowCodec(serializer, tuple(Part(name, long_codec()) for name in _WINDOW))
+    parts = tuple(Part(name, long_codec()) for name in ("start", "end"))
+    return WindowCodec(serializer, parts, TimeWindow, "a struct of start and end, in milliseconds")
+
+
+def _count_window(_: Codecs, serializer: TypeSerializer[Any]) -> WindowCodec:
+    return WindowCodec(serializer, (Part("id", long_codec()),), CountWindow, "a struct of an id")
 
 
 COLUMNS: ColumnTable = {
@@ -58,6 +74,8 @@ COLUMNS: ColumnTable = {
     VoidSerializer: plain(NothingCodec),
     VoidNamespaceSerializer: plain(NothingCodec),
     GlobalWindowSerializer: plain(NothingCodec),
+    SqlGlobalWindowSerializer: plain(NothingCodec),
+    CountWindowSerializer: _count_window,
     TimeWindowSerializer: _window,
     SqlTimeWindowSerializer: _window,
 }

@@ -4,9 +4,11 @@ Namespaces: the part of keyed state's address besides the key.
 
     VoidNamespace  one byte 0, although its declared length is 0    all plain keyed state
     TimeWindow     i64 start, i64 end (exclusive)                   windows in time, milliseconds
+    CountWindow    i64 number                                       windows of a number of elements
     GlobalWindow   one byte 0                                       the one window of everything
 
-Flink's table runtime has a TimeWindow of its own, with the same bytes.
+Flink's table runtime has a TimeWindow and a GlobalWindow of its own, with the same bytes; PyFlink's windows are these.
+CountWindow is only there.
 
 Source: format notes 5.3 and 7.
 
@@ -35,13 +37,15 @@ from ..snapshot import CompositeTypeSerializerSnapshot, TypeSerializerConfigSnap
 from ..stored_names import lasting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from ..views import DataInputView, DataOutputView
 
 W = TypeVar("W")
 
 _WINDOWS = "org.apache.flink.streaming.api.windowing.windows."
+_SQL_WINDOWS = "org.apache.flink.table.runtime.operators.window."
+_LAST_TIME = (1 << 63) - 1
 
 
 @lasting
@@ -75,15 +79,60 @@ class TimeWindow:
         """Return the smallest window that has both windows in it."""
         return TimeWindow(min(self.start, other.start), max(self.end, other.end))
 
+    @staticmethod
+    def get_window_start_with_offset(timestamp: int, offset: int, window_size: int) -> int:
+        """Return the start of the window with a time, where one begins every `window_size` ms, `offset` ms later."""
+        return timestamp - (timestamp - offset) % window_size
+
+    @staticmethod
+    def merge_windows(windows: Iterable[TimeWindow], callback: Any) -> None:
+        """Call `callback.merge` with each group of windows that overlap or touch, and the window that covers it.
+
+        Args:
+            windows: The windows, in any order.
+            callback: A `MergingWindowAssigner.MergeCallback`.
+        """
+        group: list[TimeWindow] = []
+        whole: TimeWindow | None = None
+        for window in [*sorted(set(windows)), None]:
+            if window is not None and whole is not None and whole.intersects(window):
+                group.append(window)
+                whole = whole.cover(window)
+                continue
+            if len(group) > 1:
+                callback.merge(group, whole)
+            group, whole = [] if window is None else [window], window
+
+
+@lasting
+@attrs.frozen(order=True)
+class CountWindow:
+    """A window of a number of elements.
+
+    Attributes:
+        id: The number of the window among those of its key, from 0.
+    """
+
+    id: int
+
+    def max_timestamp(self) -> int:
+        """Return the last time of all, 2**63 - 1."""
+        return _LAST_TIME
+
 
 @lasting
 @attrs.frozen
 class GlobalWindow:
     """The window of everything. All instances are equal; readers return `GLOBAL_WINDOW`."""
 
+    @staticmethod
+    def get() -> GlobalWindow:
+        """Return the window."""
+        return GLOBAL_WINDOW
+
     def max_timestamp(self) -> int:
         """Return the last time of all, 2**63 - 1."""
-        return (1 << 63) - 1
+        return _LAST_TIME
 
 
 VOID_NAMESPACE = VoidNamespace()
@@ -168,7 +217,29 @@ class SqlTimeWindowSerializer(TimeWindowSerializer):
 SqlTimeWindowSerializerSnapshot = snapshot_of(
     SqlTimeWindowSerializer,
     _NamespaceSnapshot,
-    snapshot_id="org.apache.flink.table.runtime.operators.window.TimeWindow$Serializer$TimeWindowSerializerSnapshot",
+    snapshot_id=f"{_SQL_WINDOWS}TimeWindow$Serializer$TimeWindowSerializerSnapshot",
+)
+
+
+@attrs.frozen
+class CountWindowSerializer(ScalarSerializer[CountWindow]):
+    """The CountWindow of Flink's table runtime, which PyFlink's count windows are."""
+
+    row = Scalar("CountWindow", "CountWindow", "", ">q", "CountWindow")
+
+    def serialize(self, value: CountWindow, target: DataOutputView) -> None:
+        if not isinstance(value, CountWindow):
+            raise ValueNotConvertible(f"{shown(value)} is not a CountWindow")
+        target.write_long(value.id)
+
+    def deserialize(self, source: DataInputView) -> CountWindow:
+        return CountWindow(source.read_long())
+
+
+CountWindowSerializerSnapshot = snapshot_of(
+    CountWindowSerializer,
+    _NamespaceSnapshot,
+    snapshot_id=f"{_SQL_WINDOWS}CountWindow$Serializer$CountWindowSerializerSnapshot",
 )
 
 
@@ -184,6 +255,20 @@ GlobalWindowSerializerSnapshot = snapshot_of(
     GlobalWindowSerializer,
     _NamespaceSnapshot,
     snapshot_id=f"{_WINDOWS}GlobalWindow$Serializer$GlobalWindowSerializerSnapshot",
+)
+
+
+@attrs.frozen
+class SqlGlobalWindowSerializer(GlobalWindowSerializer):
+    """The GlobalWindow of Flink's table runtime."""
+
+    row = Scalar("GlobalWindow", "SqlGlobalWindow", "", ">b", "GlobalWindow")
+
+
+SqlGlobalWindowSerializerSnapshot = snapshot_of(
+    SqlGlobalWindowSerializer,
+    _NamespaceSnapshot,
+    snapshot_id=f"{_SQL_WINDOWS}GlobalWindow$Serializer$GlobalWindowSerializerSnapshot",
 )
 
 

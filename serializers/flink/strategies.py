@@ -8,8 +8,11 @@ from hypothesis import strategies as st
 
 from ..drawing import always, whole
 from .namespaces import (
+    CountWindow,
+    CountWindowSerializer,
     GlobalWindow,
     GlobalWindowSerializer,
+    SqlGlobalWindowSerializer,
     SqlTimeWindowSerializer,
     TimeWindow,
     TimeWindowSerializer,
@@ -26,6 +29,8 @@ STRATEGIES: StrategyTable = {
     VoidSerializer: always(st.none()),
     VoidNamespaceSerializer: always(st.just(VoidNamespace())),
     GlobalWindowSerializer: always(st.just(GlobalWindow())),
+    SqlGlobalWindowSerializer: always(st.just(GlobalWindow())),
+    CountWindowSerializer: always(st.builds(CountWindow, whole(63))),
     TimeWindowSerializer: always(_WINDOWS),
     SqlTimeWindowSerializer: always(_WINDOWS),
 }

@@ -31,7 +31,7 @@ from ...state.directory.directory import STREAM_FILE, StateDirectory
 from ...state.formats.spark.commit_log import last_planned
 from ...state.key_groups import check_parallelism
 from ...state.runtime.descriptors import optional_converter
-from ...state.runtime.windows.assigners import milliseconds
+from ...state.runtime.windows.triggers import milliseconds
 from ...state.storage.files import Folder
 from ...state.storage.stores import is_uri
 from ...state.streaming.failures import FAIL

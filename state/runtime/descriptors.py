@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 from abc import ABC, abstractmethod
 from datetime import timedelta
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_origin
 
 import attrs
@@ -23,11 +24,12 @@ from ...serializers.pickled.serializers import refuse_pickles
 from ...serializers.serializer import K, TypeSerializer, V
 from ...serializers.stored_names import warn_deprecated
 from ...serializers.views import DataOutputView
+from .aggregates import in_order
 from .functions import AggregateFunction
 from .time_to_live import StateTtlConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from ...serializers.hints import Hint
     from ...serializers.serializer import TypeDeserializer
@@ -35,12 +37,15 @@ if TYPE_CHECKING:
     D = TypeVar("D", bound="type[StateDescriptor]")
 
 
-def _with_former_arguments(function: str = "", **former: str) -> Callable[[D], D]:
+def _with_former_arguments(
+    function: str = "", *, proposed: Mapping[str, str] = MappingProxyType({}), **former: str
+) -> Callable[[D], D]:
     """Return a decorator that lets a descriptor take the arguments that it had before it had PyFlink's.
 
     Args:
         function: The name of the second argument, where it is a function; before, the type was in its place.
-        former: The present name of an argument by its former name.
+        proposed: The present name of an argument by that of the first proposal for PyFlink, which is taken as well.
+        former: The present name of an argument by its former name here.
     """
 
     def decorate(cls: D) -> D:
@@ -48,6 +53,10 @@ def _with_former_arguments(function: str = "", **former: str) -> Callable[[D], D
 
         @functools.wraps(create)
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - it becomes that
+            for name in kwargs.keys() & proposed.keys():
+                if proposed[name] in kwargs:
+                    raise DeclarationError(f"{cls.__name__} has both {name}=… and {proposed[name]}=…")
+                kwargs[proposed[name]] = kwargs.pop(name)
             for name in kwargs.keys() & former.keys():
                 _deprecated(f"{cls.__name__}({name}=…)", f"{former[name]}=…")
                 kwargs[former[name]] = kwargs.pop(name)
@@ -267,21 +276,26 @@ class ReducingStateDescriptor(_SingleValueDescriptor[V]):
         return self.reduce_function
 
 
-@_with_former_arguments("agg_function", value_serializer="state_type_info")
+@_with_former_arguments(
+    "agg_function",
+    proposed={"aggregate_function": "agg_function", "acc_type_info": "state_type_info"},
+    value_serializer="state_type_info",
+)
 @attrs.frozen
 class AggregatingStateDescriptor(_SingleValueDescriptor[V]):
     """State with one accumulator for each key.
 
     Attributes:
         agg_function: Creates accumulators, adds values to them, and makes results of them. It is not stored. Checks and
-            migrations do not call it: None is enough for them.
+            migrations do not call it: None is enough for them. The names of the arguments of its `add` must say which
+            of them is the accumulator.
         value_serializer: The type hint or serializer of the accumulator; the argument is `state_type_info`.
         default_value: Has no effect.
         add_function: (accumulator, value) -> accumulator. Deprecated: an `agg_function` does more.
     """
 
     kind: ClassVar[StateKind] = StateKind.AGGREGATING
-    agg_function: AggregateFunction[Any, V, Any] | None = attrs.field(validator=_checked_aggregate)
+    agg_function: AggregateFunction[Any, V, Any] | None = attrs.field(validator=_checked_aggregate, converter=in_order)
     value_serializer: TypeSerializer[V] = attrs.field(converter=as_serializer, alias="state_type_info")
     default_value: V | None = None
     add_function: Callable[[V, Any], V] | None = attrs.field(default=None, kw_only=True)

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from .states import SavepointState
 
 _FACE = (
-    "AggregatingStateDescriptor", "Array", "BigInt", "ByteArrayWrapper", "Char", "Either", "Field", "Float32",
+    "AggregatingStateDescriptor", "Array", "BigInt", "ByteArrayWrapper", "Char", "CountWindow", "Either", "Field",
+    "Float32",
     "GlobalWindow", "Instant", "Int8", "Int16", "Int32", "JavaDate", "Job", "ListStateDescriptor", "LocalDate",
     "LocalDateTime", "LocalTime", "MapStateDescriptor", "Operator", "ReducingStateDescriptor", "Row", "SqlDate",
     "SqlTime", "SqlTimestamp", "TimerServiceDescriptor", "TimeWindow", "ValueStateDescriptor", "VoidNamespace",

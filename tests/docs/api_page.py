@@ -26,7 +26,7 @@ PAGES = {
             "stateshift",
             """
             Record Row RowKind Left Right Instant LocalDate LocalTime LocalDateTime JavaDate SqlDate SqlTime
-            SqlTimestamp TimeWindow GlobalWindow VoidNamespace Timer TtlValue Symbol KryoBytes PickledValue
+            SqlTimestamp TimeWindow CountWindow GlobalWindow VoidNamespace Timer TtlValue Symbol KryoBytes PickledValue
             from_pickled RowData TimestampData
             """,
         ),

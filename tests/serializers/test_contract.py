@@ -49,7 +49,10 @@ from stateshift.serializers.enums.serializers import EnumSerializer, JavaEnumSer
 from stateshift.serializers.flink.namespaces import (
     GLOBAL_WINDOW,
     VOID_NAMESPACE,
+    CountWindow,
+    CountWindowSerializer,
     GlobalWindowSerializer,
+    SqlGlobalWindowSerializer,
     TimerSerializer,
     TimeWindowSerializer,
     VoidNamespaceSerializer,
@@ -164,7 +167,9 @@ PLAIN = [
     Case("void", VoidSerializer(), st.none(), (None,)),
     Case("void namespace", VoidNamespaceSerializer(), st.just(VOID_NAMESPACE), (VOID_NAMESPACE,), True),
     Case("time window", TimeWindowSerializer(), WINDOWS, (TimeWindow(-(2**63), 2**63 - 1),)),
+    Case("count window", CountWindowSerializer(), st.builds(CountWindow, LONGS), (CountWindow(0), CountWindow(-1))),
     Case("global window", GlobalWindowSerializer(), st.just(GLOBAL_WINDOW), (GLOBAL_WINDOW,)),
+    Case("global window of SQL", SqlGlobalWindowSerializer(), st.just(GLOBAL_WINDOW), (GLOBAL_WINDOW,)),
     Case(
         "timer",
         TimerSerializer(LongSerializer(), TimeWindowSerializer()),

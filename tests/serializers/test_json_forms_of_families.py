@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift import BigInt, DataInputView, DataOutputView, GlobalWindow, TimeWindow, VoidNamespace, serializer_for
+from stateshift import (
+    BigInt,
+    CountWindow,
+    DataInputView,
+    DataOutputView,
+    GlobalWindow,
+    TimeWindow,
+    VoidNamespace,
+    serializer_for,
+)
 from stateshift.compat.testing.strategies import types, values_of
 from stateshift.serializers.json_forms import tagger_of
 from stateshift.serializers.primitives.numeric import BigIntSerializerSnapshot
@@ -50,6 +59,7 @@ class Money:
     [
         (TimeWindow(5, 9), {"$window": [5, 9]}),
         (VoidNamespace(), {"$void": True}),
+        (CountWindow(3), {"$count_window": 3}),
         (GlobalWindow(), {"$global": True}),
         (True, True),
         (7, 7),

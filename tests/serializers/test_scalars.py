@@ -17,7 +17,9 @@ from stateshift.serializers import rewrite
 from stateshift.serializers.containers.arrays import ARRAYS, BytesSerializer
 from stateshift.serializers.families import families
 from stateshift.serializers.flink.namespaces import (
+    CountWindowSerializer,
     GlobalWindowSerializer,
+    SqlGlobalWindowSerializer,
     SqlTimeWindowSerializer,
     TimeWindowSerializer,
     VoidNamespaceSerializer,
@@ -33,7 +35,10 @@ from stateshift.serializers.scalars import Scalar, ScalarSerializer, flink_id, s
 from stateshift.serializers.temporal.serializers import TIMES, SqlTimestampSerializer
 from stateshift.state.columnar.column_values import all_codecs
 
-NAMESPACES = (VoidNamespaceSerializer, TimeWindowSerializer, SqlTimeWindowSerializer, GlobalWindowSerializer)
+NAMESPACES = (
+    VoidNamespaceSerializer, TimeWindowSerializer, SqlTimeWindowSerializer, CountWindowSerializer,
+    GlobalWindowSerializer, SqlGlobalWindowSerializer,
+)  # fmt: skip
 ROWS = pytest.mark.parametrize("scalar", [*PRIMITIVES, *TIMES, *CODERS])
 READ_SINGLY = (SqlTimestampSerializer, CoderDecimalSerializer)
 FROM_ROWS = (Ability.COLUMNS, Ability.JSON_FORMS, Ability.REWRITES, Ability.SOURCES, Ability.STRATEGIES)

@@ -7,45 +7,48 @@ Constructors take milliseconds, `of` and `with_gap` take timedeltas. Source: Fli
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import attrs
 
-from ....serializers.errors import DeclarationError, ValueNotConvertible, shown
-from ....serializers.flink.namespaces import GLOBAL_WINDOW, GlobalWindow, TimeWindow
+from ....serializers.errors import DeclarationError, shown
+from ....serializers.flink.namespaces import GLOBAL_WINDOW, CountWindow, GlobalWindow, TimeWindow
 from ....serializers.hints import serializer_for
+from ..descriptors import ValueStateDescriptor
 from . import contexts
-from .triggers import EventTimeTrigger, NeverTrigger, ProcessingTimeTrigger
+from .triggers import (
+    CountTrigger,
+    EventTimeTrigger,
+    NeverTrigger,
+    ProcessingTimeTrigger,
+    PurgingTrigger,
+    event_time,
+    milliseconds,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
+    from datetime import timedelta
     from typing import Self
 
     from ....serializers.serializer import TypeSerializer
+    from ..descriptors import StateDescriptor
     from .triggers import Trigger
 
 T = TypeVar("T")
 W = TypeVar("W")
 
-_MILLISECOND = timedelta(milliseconds=1)
-
-
-def milliseconds(length: timedelta) -> int:
-    """Return a length of time in milliseconds, without a remainder of less than one.
-
-    Raises:
-        DeclarationError: It is not a timedelta.
-    """
-    if not isinstance(length, timedelta):
-        raise DeclarationError(f"{shown(length)} is not a timedelta", advice="pass timedelta(minutes=1) or the like")
-    return length // _MILLISECOND
-
 
 class WindowAssigner(ABC, Generic[T, W]):
-    """The base class of assigners. One object serves all keys, and has no state."""
+    """The base class of assigners. One object serves all keys, so what it remembers belongs into state.
+
+    Attributes:
+        states: The states that it asks `context.get_runtime_context()` for.
+    """
 
     WindowAssignerContext: TypeAlias = contexts.WindowAssignerContext
+
+    states: tuple[StateDescriptor, ...] = ()
 
     @abstractmethod
     def assign_windows(
@@ -87,20 +90,6 @@ class MergingWindowAssigner(WindowAssigner[T, W]):
         """Call `callback.merge` for each group of windows that become one."""
 
 
-def _event_time(timestamp: int | None) -> int:
-    if timestamp is None:
-        raise ValueNotConvertible(
-            "an element has no time stamp, by which it would get its windows of event time",
-            advice="give elements time stamps (on Spark: stream(df, timestamp=…)), or use windows of processing time",
-        )
-    return timestamp
-
-
-def _start(timestamp: int, offset: int, step: int) -> int:
-    """Return the start of the last window that begins at a time or before, with one beginning every `step` ms."""
-    return timestamp - (timestamp - offset) % step
-
-
 class _InTime(WindowAssigner[Any, TimeWindow]):
     _by_event_time: ClassVar[bool]  # else by the clock
 
@@ -114,7 +103,7 @@ class _InTime(WindowAssigner[Any, TimeWindow]):
         return self._by_event_time
 
     def _time(self, timestamp: int | None, context: contexts.WindowAssignerContext) -> int:
-        return _event_time(timestamp) if self._by_event_time else context.get_current_processing_time()
+        return event_time(timestamp) if self._by_event_time else context.get_current_processing_time()
 
 
 @attrs.frozen
@@ -137,7 +126,7 @@ class _Tumbling(_InTime):
     def assign_windows(
         self, element: Any, timestamp: int | None, context: contexts.WindowAssignerContext
     ) -> list[TimeWindow]:
-        start = _start(self._time(timestamp, context), self.offset, self.size)
+        start = TimeWindow.get_window_start_with_offset(self._time(timestamp, context), self.offset, self.size)
         return [TimeWindow(start, start + self.size)]
 
 
@@ -183,7 +172,7 @@ class _Sliding(_InTime):
         self, element: Any, timestamp: int | None, context: contexts.WindowAssignerContext
     ) -> list[TimeWindow]:
         time = self._time(timestamp, context)
-        last = _start(time, self.offset, self.slide)
+        last = TimeWindow.get_window_start_with_offset(time, self.offset, self.slide)
         return [TimeWindow(start, start + self.size) for start in range(last, time - self.size, -self.slide)]
 
 
@@ -248,16 +237,7 @@ class _Session(_InTime, MergingWindowAssigner[Any, TimeWindow]):
         return [TimeWindow(time, time + (gap if isinstance(gap, int) else self._checked(gap(element))))]
 
     def merge_windows(self, windows: Iterable[TimeWindow], callback: MergingWindowAssigner.MergeCallback) -> None:
-        session: list[TimeWindow] = []
-        whole: TimeWindow | None = None
-        for window in [*sorted(set(windows)), None]:
-            if window is not None and whole is not None and whole.intersects(window):
-                session.append(window)
-                whole = whole.cover(window)
-                continue
-            if len(session) > 1:
-                callback.merge(session, whole)
-            session, whole = [] if window is None else [window], window
+        TimeWindow.merge_windows(windows, callback)
 
     def _checked(self, gap: int) -> int:
         if gap <= 0:
@@ -282,6 +262,80 @@ class ProcessingTimeSessionWindows(_Session):
     """The same by the time of the clock; see `EventTimeSessionWindows`."""
 
     _by_event_time = False
+
+
+class _Counting(WindowAssigner[Any, CountWindow]):
+    """Base of the assigners of windows of a number of elements of a key."""
+
+    def __init__(self, window_size: int, window_slide: int, state: str) -> None:
+        for number in (window_size, window_slide):
+            if not isinstance(number, int) or number < 1:
+                raise DeclarationError(f"a count window takes a number of elements from 1, not {shown(number)}")
+        self._window_size, self._window_slide = window_size, window_slide
+        self._counted = ValueStateDescriptor(state, int, 0)
+        self.states = (self._counted,)
+
+    def assign_windows(
+        self, element: Any, timestamp: int | None, context: contexts.WindowAssignerContext
+    ) -> list[CountWindow]:
+        state = context.get_runtime_context().get_state(self._counted)
+        count = state.value() or 0
+        state.update(count + 1)
+        last, slide = count // self._window_slide, self._window_slide
+        first = max(0, -(-(count - self._window_size + 1) // slide))
+        return [CountWindow(number) for number in range(last, first - 1, -1)]
+
+    def get_default_trigger(self, env: Any) -> Trigger[Any, Any]:
+        """Return the trigger that fires and empties a window when it is full; PyFlink keeps its elements for good."""
+        return PurgingTrigger(CountTrigger(self._window_size))
+
+    def get_window_serializer(self) -> TypeSerializer[CountWindow]:
+        return serializer_for(CountWindow)
+
+    def is_event_time(self) -> bool:
+        return False
+
+
+class CountTumblingWindowAssigner(_Counting):
+    """Windows of a number of elements of a key that follow each other. Its state is "tumble-count-assigner".
+
+    Args:
+        window_size: The number of elements, 1 or more.
+
+    Raises:
+        DeclarationError: It is not such a number.
+    """
+
+    def __init__(self, window_size: int) -> None:
+        super().__init__(window_size, window_size, "tumble-count-assigner")
+
+    @staticmethod
+    def of(window_size: int) -> CountTumblingWindowAssigner:
+        """Return the assigner; arguments and errors as for the class."""
+        return CountTumblingWindowAssigner(window_size)
+
+
+class CountSlidingWindowAssigner(_Counting):
+    """Windows of a number of elements of a key, of which one begins every few elements.
+
+    Its state is "slide-count-assigner". The first window begins with the first element, as in PyFlink, so it fires when
+    it is full; in Java's `countWindow` it fires after the first slide.
+
+    Args:
+        window_size: The number of elements, 1 or more.
+        window_slide: After how many elements the next window begins, 1 or more.
+
+    Raises:
+        DeclarationError: It is not such a number.
+    """
+
+    def __init__(self, window_size: int, window_slide: int) -> None:
+        super().__init__(window_size, window_slide, "slide-count-assigner")
+
+    @staticmethod
+    def of(window_size: int, window_slide: int) -> CountSlidingWindowAssigner:
+        """Return the assigner; arguments and errors as for the class."""
+        return CountSlidingWindowAssigner(window_size, window_slide)
 
 
 @attrs.frozen

@@ -1,6 +1,7 @@
 """Triggers: they decide when a window's function is called, and when the window is emptied.
 
-The states that they keep are Flink's: `CountTrigger` has reducing state "count" of long. Source: Flink's documentation,
+The states that they keep are Flink's: `CountTrigger` has reducing state "count" of long, continuous triggers have
+"fire-time" of long, the next time. Source: Flink's documentation,
 "Windows", section "Triggers"; the names are those of `pyflink.datastream.window`.
 """
 
@@ -9,14 +10,45 @@ from __future__ import annotations
 import enum
 import operator
 from abc import ABC, abstractmethod
-from typing import Any, Generic, TypeAlias, TypeVar
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from ....serializers.errors import DeclarationError, shown
+from ....serializers.errors import DeclarationError, ValueNotConvertible, shown
 from ..descriptors import ReducingStateDescriptor
 from . import contexts
 
+if TYPE_CHECKING:
+    from typing import Self
+
 T = TypeVar("T")
 W = TypeVar("W")
+
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def milliseconds(length: timedelta) -> int:
+    """Return a length of time in milliseconds, without a remainder of less than one.
+
+    Raises:
+        DeclarationError: It is not a timedelta.
+    """
+    if not isinstance(length, timedelta):
+        raise DeclarationError(f"{shown(length)} is not a timedelta", advice="pass timedelta(minutes=1) or the like")
+    return length // _MILLISECOND
+
+
+def event_time(timestamp: int | None) -> int:
+    """Return a time stamp.
+
+    Raises:
+        ValueNotConvertible: There is none.
+    """
+    if timestamp is None:
+        raise ValueNotConvertible(
+            "an element has no time stamp, by which it would get its windows of event time",
+            advice="give elements time stamps (on Spark: stream(df, timestamp=…)), or use windows of processing time",
+        )
+    return timestamp
 
 
 class TriggerResult(enum.Enum):
@@ -155,6 +187,110 @@ class ProcessingTimeTrigger(_Mergeable):
 
     def clear(self, window: Any, ctx: contexts.TriggerContext) -> None:
         ctx.delete_processing_time_timer(window.max_timestamp())
+
+
+class _Continuous(_Mergeable):
+    """Base of the triggers that fire again and again until the end of a window."""
+
+    def __init__(self, interval: int) -> None:
+        if not isinstance(interval, int) or interval < 1:
+            raise DeclarationError(f"a continuous trigger takes a number of milliseconds from 1, not {shown(interval)}")
+        self.interval = interval
+        self._next = ReducingStateDescriptor("fire-time", min, int)
+
+    @classmethod
+    def of(cls, interval: timedelta) -> Self:
+        """Return the trigger that fires after each such length of time; raises as the class, and as `timedelta`."""
+        return cls(milliseconds(interval))
+
+    @abstractmethod
+    def _register(self, ctx: contexts.TriggerContext, time: int) -> None:
+        """Set a timer."""
+
+    def _begin(self, now: int, window: Any, ctx: contexts.TriggerContext) -> None:
+        """Set the first timer of a window, at a multiple of the interval."""
+        if ctx.get_partitioned_state(self._next).get() is None:
+            self._go_on(now - now % self.interval, window, ctx)
+
+    def _go_on(self, time: int, window: Any, ctx: contexts.TriggerContext) -> None:
+        after = min(time + self.interval, window.max_timestamp())
+        ctx.get_partitioned_state(self._next).add(after)
+        self._register(ctx, after)
+
+    def _fired(self, time: int, window: Any, ctx: contexts.TriggerContext) -> TriggerResult:
+        state = ctx.get_partitioned_state(self._next)
+        if state.get() != time:
+            return TriggerResult.CONTINUE
+        state.clear()
+        self._go_on(time, window, ctx)
+        return TriggerResult.FIRE
+
+    def on_merge(self, window: Any, ctx: contexts.OnMergeContext) -> None:
+        ctx.merge_partitioned_state(self._next)
+        time = ctx.get_partitioned_state(self._next).get()
+        if time is not None:
+            self._register(ctx, time)
+
+
+class ContinuousEventTimeTrigger(_Continuous):
+    """Fires whenever the watermark passes a multiple of a length of time, and the end of a window.
+
+    Args:
+        interval: The length of time in milliseconds.
+
+    Raises:
+        DeclarationError: It is not a number of 1 or more.
+    """
+
+    def on_element(
+        self, element: Any, timestamp: int | None, window: Any, ctx: contexts.TriggerContext
+    ) -> TriggerResult:
+        if window.max_timestamp() <= ctx.get_current_watermark():
+            return TriggerResult.FIRE
+        ctx.register_event_time_timer(window.max_timestamp())
+        self._begin(event_time(timestamp), window, ctx)
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time: int, window: Any, ctx: contexts.TriggerContext) -> TriggerResult:
+        return TriggerResult.FIRE if time == window.max_timestamp() else self._fired(time, window, ctx)
+
+    def clear(self, window: Any, ctx: contexts.TriggerContext) -> None:
+        state = ctx.get_partitioned_state(self._next)
+        if (time := state.get()) is not None:
+            ctx.delete_event_time_timer(time)
+            state.clear()
+
+    def _register(self, ctx: contexts.TriggerContext, time: int) -> None:
+        ctx.register_event_time_timer(time)
+
+
+class ContinuousProcessingTimeTrigger(_Continuous):
+    """Fires whenever the clock passes a multiple of a length of time, and the end of a window.
+
+    Args:
+        interval: The length of time in milliseconds.
+
+    Raises:
+        DeclarationError: It is not a number of 1 or more.
+    """
+
+    def on_element(
+        self, element: Any, timestamp: int | None, window: Any, ctx: contexts.TriggerContext
+    ) -> TriggerResult:
+        self._begin(ctx.get_current_processing_time(), window, ctx)
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(self, time: int, window: Any, ctx: contexts.TriggerContext) -> TriggerResult:
+        return self._fired(time, window, ctx)
+
+    def clear(self, window: Any, ctx: contexts.TriggerContext) -> None:
+        state = ctx.get_partitioned_state(self._next)
+        if (time := state.get()) is not None:
+            ctx.delete_processing_time_timer(time)
+            state.clear()
+
+    def _register(self, ctx: contexts.TriggerContext, time: int) -> None:
+        ctx.register_processing_time_timer(time)
 
 
 class CountTrigger(_Mergeable):

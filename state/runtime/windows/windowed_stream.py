@@ -20,8 +20,9 @@ from ....serializers.hints import serializer_for
 from ...timers import WINDOW_TIMERS, TimerServiceDescriptor
 from ..descriptors import AggregatingStateDescriptor, ListStateDescriptor, ReducingStateDescriptor
 from ..functions import Function, ReduceFunction
-from .assigners import MergingWindowAssigner, WindowAssigner, milliseconds
+from .assigners import MergingWindowAssigner, WindowAssigner
 from .functions import ProcessWindowFunction, WindowFunction
+from .triggers import milliseconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,7 +64,8 @@ class WindowOperation(Function):
         """The states of the operator, but for those of the trigger and the function; for `Operator(states=…)`."""
         window = self.assigner.get_window_serializer()
         merging = ListStateDescriptor(MERGING_SET, serializer_for(tuple[window, window]))  # type: ignore[valid-type]
-        return (self.contents, merging) if isinstance(self.assigner, MergingWindowAssigner) else (self.contents,)
+        merges = isinstance(self.assigner, MergingWindowAssigner)
+        return (self.contents, *self.assigner.states, *((merging,) if merges else ()))
 
     @property
     def keeps_elements(self) -> bool:

@@ -39,6 +39,9 @@ from stateshift import (
     WindowedStream,
     WindowFunction,
 )
+from stateshift.pyflink.datastream.functions import AllWindowFunction, ProcessAllWindowFunction
+from stateshift.pyflink.datastream.window import ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger
+from stateshift.state.runtime.windows.functions import AllWindowApply, AllWindowProcess
 from stateshift.state.testing import KeyedProcessHarness, ProcessHarness, StateMutated, TaskInfo
 
 END = (1 << 63) - 1
@@ -352,6 +355,30 @@ def test_a_window_function_gets_the_elements_or_the_one_result(backend):
     assert [("a", TimeWindow(0, 10), [2.0], True)] == feed(mean, ("a", 1, 1), ("a", 2, 3), 10)
 
 
+def test_functions_of_all_windows_have_no_key():
+    class Applying(AllWindowFunction):
+        def open(self, runtime_context):
+            self.opened = True
+
+        def apply(self, window, inputs):
+            return [(window.start, len(inputs), self.opened)]
+
+    class Processing(ProcessAllWindowFunction):
+        def process(self, context, elements):
+            state = context.window_state().get_state(ValueStateDescriptor("seen", int, 0))
+            state.update(state.value() + 1)
+            yield context.window().start, len(elements), state.value()
+
+        def clear(self, context):
+            context.window_state().get_state(ValueStateDescriptor("seen", int, 0)).clear()
+
+    applied = harness_of(windows(TEN).apply(AllWindowApply(Applying())))
+    assert [(0, 2, True)] == feed(applied, ("a", 1, 1), ("a", 2, 3), 10)
+    processed = harness_of(windows(TEN).process(AllWindowProcess(Processing())))
+
+    assert [(0, 2, 1)] == feed(processed, ("a", 1, 1), ("a", 2, 3), 10)
+
+
 def test_a_count_trigger_fires_with_all_that_is_there_and_purging_empties_it(backend):
     events = [("a", time, time) for time in range(1, 6)]
     counting = harness_of(windows(TEN).trigger(CountTrigger.of(2)).process(Shown()), backend)
@@ -375,6 +402,41 @@ def test_global_windows_never_fire_by_themselves(backend):
     counted = harness_of(windows(GlobalWindows.create()).trigger(CountTrigger.of(2)).reduce(Add()), backend)
 
     assert [("a", 3), ("a", 10)] == feed(counted, ("a", 1, 1), ("a", 2, 2), ("b", 3, 9), ("a", 3, 3), ("a", 4, 4), END)
+
+
+def test_a_continuous_trigger_fires_at_multiples_of_its_interval_and_at_the_end(backend):
+    trigger = ContinuousEventTimeTrigger.of(timedelta(milliseconds=4))
+    harness = harness_of(windows(TEN).trigger(trigger).process(Shown()), backend)
+
+    assert [] == feed(harness, ("a", 1, 1), ("a", 2, 2), 3)
+    assert [("a", 0, 10, [1, 2])] == feed(harness, 4)
+    harness.restore(harness.snapshot())
+    assert [("a", 0, 10, [1, 2, 3])] == feed(harness, ("a", 5, 3), 8)
+    assert [("a", 0, 10, [1, 2, 3])] == feed(harness, 9)
+    assert [] == feed(harness, END)
+
+
+def test_a_continuous_trigger_serves_windows_that_merge(backend):
+    trigger = ContinuousEventTimeTrigger(20)
+    harness = harness_of(windows(EventTimeSessionWindows(50)).trigger(trigger).process(Shown()), backend)
+
+    assert [] == feed(harness, ("a", 1, 1), ("a", 70, 2), ("a", 30, 3), 19)
+    assert [("a", 1, 120, [1, 2, 3])] == feed(harness, 20)
+    assert 5 == len(feed(harness, END))  # at 40, 60, 80, 100 and 119
+
+
+def test_a_continuous_trigger_by_the_clock(backend):
+    trigger = ContinuousProcessingTimeTrigger.of(timedelta(milliseconds=4))
+    harness = harness_of(windows(TumblingProcessingTimeWindows(10, 0)).trigger(trigger).process(Shown()), backend)
+    fired = []
+    for now in range(1, 15):
+        harness.advance_processing_time(now)
+        if now in {1, 6}:
+            harness.process_element(("a", now))
+        fired += [(now, values) for _, _, _, values in harness.take()]
+
+    assert [(4, [1]), (8, [1, 6]), (9, [1, 6])] == fired
+    assert harness.next_processing_time() is None
 
 
 class EveryFive(Trigger):
@@ -457,8 +519,11 @@ def test_functions_of_another_kind_are_refused():
         windows(TEN).aggregate(Add(), accumulator_type=int)
     with pytest.raises(DeclarationError, match="accumulator has no type"):
         windows(TEN).aggregate(Mean())
-    with pytest.raises(DeclarationError, match="from 1, not 0"):
-        CountTrigger.of(0)
+    for made in (CountTrigger.of, ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger):
+        with pytest.raises(DeclarationError, match="from 1, not 0"):
+            made(0)
+    with pytest.raises(DeclarationError, match="5 is not a timedelta"):
+        ContinuousEventTimeTrigger.of(5)
 
 
 class Wide(EventTimeSessionWindows):
