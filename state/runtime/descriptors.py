@@ -295,13 +295,15 @@ class AggregatingStateDescriptor(_SingleValueDescriptor[V]):
     """
 
     kind: ClassVar[StateKind] = StateKind.AGGREGATING
-    agg_function: AggregateFunction[Any, V, Any] | None = attrs.field(validator=_checked_aggregate, converter=in_order)
+    agg_function: AggregateFunction[Any, V, Any] | None = attrs.field(validator=_checked_aggregate)
     value_serializer: TypeSerializer[V] = attrs.field(converter=as_serializer, alias="state_type_info")
     default_value: V | None = None
     add_function: Callable[[V, Any], V] | None = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
+        # no converter: mypy would infer no `V` from its argument
+        object.__setattr__(self, "agg_function", in_order(self.agg_function))
         if self.add_function is not None:
             warn_deprecated("add_function", since="0.1", removed_in="1.0", use="agg_function", stacklevel=4)
 
