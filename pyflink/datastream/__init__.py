@@ -23,7 +23,6 @@ from .functions import (
     WindowFunction,
 )
 from .output_tag import OutputTag
-from .state_backend import EmbeddedRocksDBStateBackend, HashMapStateBackend
 from .time_domain import TimeDomain
 from .timerservice import TimerService
 from .window import (
@@ -39,8 +38,8 @@ from .window import (
 
 __all__ = [
     "AggregateFunction", "BroadcastProcessFunction", "CoFlatMapFunction", "CoMapFunction", "CoProcessFunction",
-    "CountWindow", "EmbeddedRocksDBStateBackend", "FilterFunction", "FlatMapFunction", "GlobalWindow",
-    "HashMapStateBackend", "KeySelector", "KeyedBroadcastProcessFunction", "KeyedCoProcessFunction",
+    "CountWindow", "FilterFunction", "FlatMapFunction", "GlobalWindow",
+    "KeySelector", "KeyedBroadcastProcessFunction", "KeyedCoProcessFunction",
     "KeyedProcessFunction", "MapFunction", "MergingWindowAssigner", "OutputTag", "Partitioner", "ProcessFunction",
     "ProcessWindowFunction", "ReduceFunction", "RuntimeContext", "SinkFunction", "SourceFunction", "TimeDomain",
     "TimeWindow", "TimerService", "Trigger", "TriggerResult", "Window", "WindowAssigner", "WindowFunction",

@@ -1,0 +1,201 @@
+"""The page of PyFlink's names: what is under the same path here, what is elsewhere, and what is not there, and why."""
+
+from __future__ import annotations
+
+import ast
+import json
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+NAMES = Path(__file__).parents[1] / "fixtures" / "pyflink-names.json"
+PARTS = ("common", "datastream")
+
+MARK = "<!-- From here on made by tests/docs/test_pyflink_page.py -->\n\n"
+
+JAVA = "a part of PyFlink's bridge to Java"
+NO_CLUSTER = "a program here runs in one process, or as a query of Spark: there is no cluster"
+NO_ASYNC = "functions are called one after the other"
+CONNECTOR = "a connector of Java; on Spark: a source and a sink of Spark"
+FORMAT = "a format of Java; on Spark: a source and a sink of Spark"
+OWN = "a part of PyFlink's own runtime"
+SETTINGS = "[keys of the configuration](configuration.md)"
+ON_SPARK = "`stateshift.spark`: [StreamJob and its streams](api/spark.md)"
+
+ELSEWHERE = {
+    "common.serializer": {
+        "TypeSerializer": "`stateshift.TypeSerializer`, whose methods take views, and which has a snapshot",
+        "VoidNamespaceSerializer": "the type hint `stateshift.VoidNamespace`",
+    },
+    "datastream.checkpoint_config": {"CheckpointConfig": SETTINGS},
+    "datastream.checkpoint_storage": {
+        "CheckpointStorage FileSystemCheckpointStorage": "`stateshift.open_checkpoints`, or " + SETTINGS
+    },
+    "datastream.externalized_checkpoint_retention": {"ExternalizedCheckpointRetention": SETTINGS},
+    "datastream.state_backend": {
+        "EmbeddedRocksDBStateBackend HashMapStateBackend": SETTINGS,
+        "PredefinedOptions": "`stateshift.RocksDBOptionsFactory`, or " + SETTINGS,
+    },
+    "datastream.data_stream": {
+        "DataStream KeyedStream ConnectedStreams BroadcastStream BroadcastConnectedStream DataStreamSink": ON_SPARK,
+        "WindowedStream": "`stateshift.WindowedStream`: [Use windows](../how-to/use-windows.md)",
+    },
+    "datastream.stream_execution_environment": {"StreamExecutionEnvironment": ON_SPARK},
+}
+"""Module -> names, and what does the same. A module that re-exports a name of another one need not be named."""
+
+NOT = {
+    "common": {
+        "CompletableFuture ConfigOption ConfigOptions": JAVA,
+        "InputDependencyConstraint JobClient JobExecutionResult JobID JobStatus RestartStrategies"
+        " RestartStrategyConfiguration ExecutionConfig": NO_CLUSTER,
+        "SerializationSchema DeserializationSchema ByteArraySchema": CONNECTOR,
+        "AssignerWithPeriodicWatermarksWrapper": JAVA,
+    },
+    "common.completable_future": {"*": JAVA},
+    "common.config_options": {"*": JAVA},
+    "common.execution_config": {"*": NO_CLUSTER},
+    "common.input_dependency_constraint": {"*": NO_CLUSTER},
+    "common.io": {"*": JAVA},
+    "common.job_client": {"*": NO_CLUSTER},
+    "common.job_execution_result": {"*": NO_CLUSTER},
+    "common.job_id": {"*": NO_CLUSTER},
+    "common.job_status": {"*": NO_CLUSTER},
+    "common.restart_strategy": {"*": NO_CLUSTER},
+    "common.serialization": {"*": CONNECTOR},
+    "common.typeinfo": {"*": "a class of what `Types` returns, which is a type hint here"},
+    "common.utils": {"*": JAVA},
+    "common.watermark_strategy": {"AssignerWithPeriodicWatermarksWrapper": JAVA},
+    "datastream.async_data_stream": {"*": NO_ASYNC},
+    "datastream.async_retry_predicates": {"*": NO_ASYNC},
+    "datastream.async_retry_strategies": {"*": NO_ASYNC},
+    "datastream.checkpoint_storage": {
+        "JobManagerCheckpointStorage": NO_CLUSTER,
+        "CustomCheckpointStorage": "it wraps a class of Java",
+    },
+    "datastream.checkpointing_mode": {"CheckpointingMode": "it is always exactly once"},
+    "datastream.connectors": {"*": CONNECTOR},
+    "datastream.connectors.base": {"*": CONNECTOR},
+    "datastream.connectors.cassandra": {"*": CONNECTOR},
+    "datastream.connectors.dynamic_kafka": {"*": CONNECTOR},
+    "datastream.connectors.elasticsearch": {"*": CONNECTOR},
+    "datastream.connectors.file_system": {
+        "BulkFormat": FORMAT,
+        "FileCompactStrategy FileCompactor FileEnumeratorProvider FileSplitAssignerProvider": NO_CLUSTER,
+        "StreamingFileSink": "deprecated in Flink: use FileSink",
+        "DefaultRollingPolicy OnCheckpointRollingPolicy": "a `RollingPolicy`, as its two functions return it",
+    },
+    "datastream.connectors.hybrid_source": {"*": CONNECTOR},
+    "datastream.connectors.jdbc": {"*": CONNECTOR},
+    "datastream.connectors.kafka": {"*": CONNECTOR},
+    "datastream.connectors.kinesis": {"*": CONNECTOR},
+    "datastream.connectors.number_seq": {"*": CONNECTOR},
+    "datastream.connectors.pulsar": {"*": CONNECTOR},
+    "datastream.connectors.rabbitmq": {"*": CONNECTOR},
+    "datastream.data_stream": {
+        "AllWindowedStream": "key the stream by one key",
+        "CachedDataStream": NO_CLUSTER,
+        "CloseableIterator": "results are lists and DataFrames",
+    },
+    "datastream.execution_mode": {"*": "a bounded stream runs as any other"},
+    "datastream.formats.avro": {"*": FORMAT},
+    "datastream.formats.csv": {"*": FORMAT},
+    "datastream.formats.json": {"*": FORMAT},
+    "datastream.formats.orc": {"*": FORMAT},
+    "datastream.formats.parquet": {"*": FORMAT},
+    "datastream.functions": {
+        "AsyncFunction AsyncFunctionDescriptor AsyncRetryPredicate AsyncRetryStrategy": NO_ASYNC,
+        "FunctionWrapper ReduceFunctionWrapper NullByteKeySelector PassThroughWindowFunction"
+        " PassThroughAllWindowFunction": OWN,
+        "InternalWindowFunction InternalSingleValueWindowFunction InternalSingleValueAllWindowFunction"
+        " InternalIterableWindowFunction InternalIterableAllWindowFunction InternalProcessWindowContext"
+        " InternalProcessAllWindowContext InternalSingleValueProcessWindowFunction"
+        " InternalSingleValueProcessAllWindowFunction InternalIterableProcessWindowFunction"
+        " InternalIterableProcessAllWindowFunction": OWN,
+        "JavaFunctionWrapper": JAVA,
+    },
+    "datastream.slot_sharing_group": {"*": NO_CLUSTER},
+    "datastream.state_backend": {
+        "StateBackend": "it wraps a class of Java",
+        "CustomStateBackend": "it wraps a class of Java",
+    },
+    "datastream.utils": {"*": JAVA},
+    "datastream.window": {
+        "Min": OWN,
+        "WindowOperationDescriptor": OWN,
+        "long_to_int_with_bit_mixing mod_inverse": OWN,
+    },
+}
+"""Module -> names, and why they are not there; `*` is every other one."""
+
+
+def names_of_pyflink(folder):
+    """Read PyFlink's public names by module: those of `__all__`, and all other classes and functions."""
+    found = {}
+    for part in PARTS:
+        for file in sorted((folder / "pyflink" / part).rglob("*.py")):
+            tree = ast.parse(file.read_text(encoding="utf-8"))
+            own = [
+                node.name
+                for node in tree.body
+                if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_")
+            ]
+            listed = [
+                name
+                for node in tree.body
+                if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+                for name in ast.literal_eval(node.value)
+            ]
+            inner = file.relative_to(folder / "pyflink").with_suffix("")
+            module = ".".join(inner.parts[:-1] if inner.name == "__init__" else inner.parts)
+            if names := sorted({*own, *listed}):
+                found[module] = names
+    version = ast.parse((folder / "pyflink" / "version.py").read_text(encoding="utf-8")).body[-1].value.value
+    return {"apache-flink": version, "names": found}
+
+
+def kept():
+    """Give the list of PyFlink's names that is kept."""
+    return json.loads(NAMES.read_text(encoding="utf-8"))
+
+
+def is_here(module, name):
+    place = f"stateshift.pyflink.{module}"
+    try:
+        return find_spec(place) is not None and hasattr(import_module(place), name)
+    except ModuleNotFoundError:  # of a package around it
+        return False
+
+
+def told(table, module, name, names):
+    """Find what a table says of a name; where a package re-exports it, what is said of the module that has it."""
+    places = [module, *(other for other in names if other.startswith(f"{module}.") and name in names[other])]
+    said = [table[place] for place in places if place in table]
+    by_name = [text for of in said for listed, text in of.items() if name in listed.split()]
+    return next(iter([*by_name, *(of["*"] for of in said if "*" in of)]), None)
+
+
+def verdict(module, name, names):
+    """Return what is said of a name: here, elsewhere or not, and the remark."""
+    if is_here(module, name):
+        return "here", ""
+    for word, table in (("elsewhere", ELSEWHERE), ("not", NOT)):
+        text = told(table, module, name, names)
+        if text is not None:
+            return word, text
+    raise LookupError(f"{module}.{name} is neither here, nor does ELSEWHERE or NOT say anything of it")
+
+
+def tables():
+    """Give the text of the tables, one for each module of PyFlink."""
+    names, parts = kept()["names"], []
+    for module, of in names.items():
+        rows = {}
+        for name in of:
+            rows.setdefault(verdict(module, name, names), []).append(f"`{name}`")
+        order = sorted(rows, key=lambda row: (("here", "elsewhere", "not").index(row[0]), row[1]))
+        lines = [f"| {', '.join(rows[row])} | {row[0]} | {row[1]} |" for row in order]
+        parts.append(
+            "\n".join([f"### pyflink.{module}\n", "| name | | where, or why |", "| --- | --- | --- |", *lines])
+        )
+    return "\n\n".join(parts) + "\n"
