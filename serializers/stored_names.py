@@ -79,6 +79,7 @@ And: module and name today -> the former module by which snapshots and fingerpri
 
 VALUES = {
     "stateshift.serializers.either": ("Either", "Left", "Right"),
+    "stateshift.serializers.flink.namespaces": ("CountWindow",),
     "stateshift.serializers.kryo": ("KryoBytes",),
     "stateshift.serializers.pickled_values": ("PickledValue",),
     "stateshift.serializers.record_values": ("Record",),

@@ -41,6 +41,7 @@ EXCUSED = {
             "RawValueData",
             "RowData",
             "SortedMap",
+            "SqlGlobalWindow",
             "SqlTimeWindow",
             "StringData",
             "TimestampData",

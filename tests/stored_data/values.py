@@ -33,5 +33,9 @@ ALONE = {
     "KryoBytes": ss.KryoBytes("fx.Order", b"\1\2\3"),
 }
 """By name: one value of each class."""
-LATER = {"RowData": ss.RowData(7, "seven", None), "TimestampData": ss.TimestampData(-1, 999_999)}
+LATER = {
+    "CountWindow": ss.CountWindow(3),
+    "RowData": ss.RowData(7, "seven", None),
+    "TimestampData": ss.TimestampData(-1, 999_999),
+}
 """The same of classes that came after the stored data of version 0.1 were written."""
