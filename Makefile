@@ -2,12 +2,15 @@
 # PYTHON=… picks the interpreter that .venv is made from.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-spark demo-stream test slow warm lint types interop interop-sql oldest releases fuzz evolution faults bench changelog clean
+.PHONY: help demo demo-spark demo-stream test slow warm lint types interop interop-pyflink interop-sql oldest releases fuzz evolution faults bench changelog clean
 
 PY := .venv/bin/python
 INSTALLED := .venv/.stateshift-installed
 PYRIGHT := .venv/.stateshift-pyright-installed
 OLDEST := .venv-oldest/.stateshift-installed
+# The packages of PyFlink: those that are named, or an environment that is made.
+PYFLINK = $(or $(STATESHIFT_PYFLINK),$(wildcard $(CURDIR)/.venv-pyflink/lib/python3.*/site-packages))
+PYFLINK_MADE := $(if $(STATESHIFT_PYFLINK),,.venv-pyflink/.stateshift-installed)
 # Two more than two cores have work for: while tests wait for Spark, other processes compute.
 PROCESSES := 4
 OLDEST_TESTS := tests/spark/source tests/spark/test_migrate.py tests/spark/test_repartition.py tests/spark/test_bootstrap.py
@@ -52,7 +55,10 @@ types: $(PYRIGHT) .cache/stateshift ## mypy, strict, on the source; mypy and pyr
 	@.venv/bin/basedpyright --pythonpath $(PY)
 
 interop: $(INSTALLED) ## real Flink, 2.3 and 1.20, restores what we wrote (561 MB once); STATESHIFT_INTEROP=required forbids skipping
-	@STATESHIFT_INTEROP="$(STATESHIFT_INTEROP)" $(PY) -m pytest -m "interop and not slow" tests/interop $(ARGS)
+	@STATESHIFT_INTEROP="$(STATESHIFT_INTEROP)" $(PY) -m pytest -m "interop and not slow" --ignore tests/interop/pyflink tests/interop $(ARGS)
+
+interop-pyflink: $(INSTALLED) $(PYFLINK_MADE) ## real PyFlink 2.3 beside ours (1 GB once); STATESHIFT_PYFLINK=FOLDER names its packages where they are
+	@STATESHIFT_INTEROP=required STATESHIFT_PYFLINK="$(PYFLINK)" $(PY) -m pytest -m interop tests/interop/pyflink $(ARGS)
 
 interop-sql: $(INSTALLED) ## the same of Flink SQL, whole: each operator's state, the tables of accumulators and of Java classes
 	@STATESHIFT_INTEROP="$(STATESHIFT_INTEROP)" $(PY) -m pytest -m interop tests/interop/test_sql*.py $(ARGS)
@@ -82,8 +88,8 @@ bench: $(INSTALLED) ## state rewritten beside Flink's own serializers, end to en
 changelog: $(INSTALLED) ## CHANGELOG.md, made of the fragments in changelog.d; at a release VERSION=0.2.0
 	@$(PY) changelog.d/changelog.py $(VERSION)
 
-clean: ## remove what was made here: .venv, .venv-oldest, .cache, build, caches of tools
-	rm -rf .venv .venv-oldest .cache build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+clean: ## remove what was made here: the environments, .cache, build, caches of tools
+	rm -rf .venv .venv-oldest .venv-pyflink .cache build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help: ## this list
@@ -109,6 +115,12 @@ $(OLDEST): $(INSTALLED) .ci/oldest.py
 	@$(PY) .ci/oldest.py > .venv-oldest/oldest.txt
 	@PYTHONWARNINGS="ignore:Editable installation" .venv-oldest/bin/python -m pip install -q --disable-pip-version-check \
 	  -c .venv-oldest/oldest.txt -e '.[connect,demo,rocksdb,spark,test]'
+	@touch $@
+
+# An environment with PyFlink, which pins other versions of our libraries.
+.venv-pyflink/.stateshift-installed: $(INSTALLED)
+	@$(PY) -m venv --clear .venv-pyflink
+	@.venv-pyflink/bin/python -m pip install -q --disable-pip-version-check apache-flink==2.3.0
 	@touch $@
 
 # A release of Spark in front of that of .venv, with all other libraries of it.

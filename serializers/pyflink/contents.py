@@ -99,13 +99,12 @@ class ContentSerializer(TypeSerializer[Any]):
         try:
             value = self._read(inner)
         except CorruptSavepoint as error:
-            raise self._wrong(f"do not hold {self.content.describe()}: {error.what}", inner) from error
+            what = f"bytes of PyFlink do not hold {self.content.describe()}: {error.what}"
+            raise CorruptSavepoint(what, advice=_DECLARE, **error.where) from error
         if inner.remaining():
-            raise self._wrong(f"go on after {self.content.describe()}: {inner.remaining()} bytes are left", inner)
+            what = f"bytes of PyFlink go on after {self.content.describe()}: {inner.remaining()} bytes are left"
+            raise CorruptSavepoint(what, advice=_DECLARE, offset=inner.position)
         return value
-
-    def _wrong(self, why: str, inner: DataInputView) -> CorruptSavepoint:
-        return CorruptSavepoint(f"bytes of PyFlink {why}", advice=_DECLARE, offset=inner.position)
 
     @abstractmethod
     def _write(self, value: Any, inner: DataOutputView) -> None: ...

@@ -1,17 +1,24 @@
 """What PyFlink's coders write; the bytes are those that they wrote, see `coders.json` and tests/interop/pyflink."""
 
 import datetime as dt
+import importlib.util
+import json
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
-from stateshift import CorruptSavepoint, DeclarationError, Row, ValueNotConvertible, Verdict, serializer_for
-from stateshift.pyflink.common import Types
+from stateshift import CorruptSavepoint, DeclarationError, Instant, Row, ValueNotConvertible, Verdict, serializer_for
+from stateshift.pyflink.common import RowKind, Types
 from stateshift.serializers.pyflink import coder_for
 from stateshift.serializers.pyflink.contents import PyFlinkBytes, PyFlinkElements, PyFlinkKey
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 
 NOON = dt.datetime(2024, 1, 1, 12)  # noqa: DTZ001 - in no time zone
+_PLACE = Path(__file__).parents[2] / "interop" / "pyflink" / "coder_values.py"
+_SPEC = importlib.util.spec_from_file_location("coder_values", _PLACE)
+VALUES = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(VALUES)
 PART = PyFlinkBytes(coder_for(int))
 EACH = PyFlinkElements(coder_for(str))
 
@@ -30,6 +37,19 @@ def test_a_type_without_a_coder_is_refused_by_its_name(hint, why):
     with pytest.raises(DeclarationError, match="PyFlink has no coder") as caught:
         coder_for(hint)
     assert why in str(caught.value)
+
+
+WRITTEN = json.loads((Path(__file__).parent / "coders.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("example", WRITTEN, ids=lambda one: f"{one['type']} {one['value']}")
+def test_the_bytes_are_those_that_pyflink_wrote(read, write, example):
+    """Values are not spelled here again: what is read of the bytes is compared with the form of the value."""
+    coder, data = coder_for(VALUES.type_of(Types, example["type"])), bytes.fromhex(example["bytes"])
+    value = VALUES.taken(example["value"], {"Instant": Instant, "Row": Row, "RowKind": RowKind})
+
+    assert data == write(coder, value)
+    assert example["value"] == VALUES.told(read(coder, data))
 
 
 def test_most_coders_are_serializers_of_flink():
@@ -168,6 +188,13 @@ def test_bytes_that_are_left_over_are_an_error(read):
 def test_bytes_that_hold_half_a_value_are_an_error(read, data):
     with pytest.raises(CorruptSavepoint, match="bytes of PyFlink do not hold long"):
         read(PART, bytes.fromhex(data))
+
+
+def test_an_error_names_the_place_in_the_value(read):
+    with pytest.raises(CorruptSavepoint) as caught:
+        read(EACH, bytes.fromhex("00000009 00000000 00000001 ff"))
+
+    assert {"path": "$[]", "offset": 8} == caught.value.where
 
 
 def test_elements_follow_one_another(write, read):
