@@ -100,7 +100,9 @@ class ContentSerializer(TypeSerializer[Any]):
             value = self._read(inner)
         except CorruptSavepoint as error:
             what = f"bytes of PyFlink do not hold {self.content.describe()}: {error.what}"
-            raise CorruptSavepoint(what, advice=_DECLARE, **error.where) from error
+            told = CorruptSavepoint(what, advice=_DECLARE)
+            told.where.update(error.where)
+            raise told from error
         if inner.remaining():
             what = f"bytes of PyFlink go on after {self.content.describe()}: {inner.remaining()} bytes are left"
             raise CorruptSavepoint(what, advice=_DECLARE, offset=inner.position)
