@@ -121,9 +121,9 @@ class Row(Generic[*Columns]):
     def __contains__(self, item: object) -> bool:
         return item in (self._names or self._values)
 
-    def __setitem__(self, place: int | str, value: Any) -> None:
+    def __setitem__(self, place: int | slice | str, value: Any) -> None:
         values = list(self._values)
-        values[self._place(place)] = value
+        values[self._place(place) if isinstance(place, str) else place] = value
         self._values = tuple(values)
 
     def __len__(self) -> int:
@@ -133,15 +133,13 @@ class Row(Generic[*Columns]):
         return iter(self._values)
 
     def __getitem__(self, place: int | slice | str) -> Any:
-        return self._values[place if isinstance(place, slice) else self._place(place)]
+        return self._values[self._place(place) if isinstance(place, str) else place]
 
-    def _place(self, place: int | str) -> int:
-        if isinstance(place, int):
-            return place
+    def _place(self, name: str) -> int:
         try:
-            return self._names.index(place)
+            return self._names.index(name)
         except ValueError:
-            raise KeyError(place) from None
+            raise KeyError(name) from None
 
     def __getattr__(self, name: str) -> Any:
         if name in Row.__slots__ or name not in self._names:  # the slots are not yet there while unpickling
