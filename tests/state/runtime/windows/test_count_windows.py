@@ -55,6 +55,21 @@ def test_sliding_windows_are_those_of_the_model(size, slide, count):
     assert [one for one in expected if len(one[2]) == size] == fired
 
 
+OF_PYFLINK = {
+    (3, 3): [[1, 2, 3], [4, 5, 6], [7, 8, 9], [10, 11, 12]],
+    (3, 2): [[1, 2, 3], [3, 4, 5], [5, 6, 7], [7, 8, 9], [9, 10, 11], [11, 12, 13]],
+    (2, 3): [[1, 2], [4, 5], [7, 8], [10, 11]],
+}
+"""Size and slide -> the windows of the elements 1 to 13, from a run of `count_window` in PyFlink 2.3."""
+
+
+@pytest.mark.parametrize("shape", OF_PYFLINK)
+def test_the_windows_are_those_that_pyflink_gave(shape):
+    fired = feed(harness_of(CountSlidingWindowAssigner.of(*shape)), "a", range(1, 14))
+
+    assert [("a", CountWindow(at), of) for at, of in enumerate(OF_PYFLINK[shape])] == fired
+
+
 def test_the_states_are_those_of_pyflink_and_a_full_window_leaves_none(backend, tmp_path):
     harness = harness_of(CountTumblingWindowAssigner(2), backend)
     feed(harness, "a", [1, 2])
