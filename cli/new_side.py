@@ -9,7 +9,7 @@ import click
 
 from ..serializers.wording import shell_word
 from .next_steps import starts_with_plan
-from .options import as_one, is_plan_file, load_job_here, open_savepoint
+from .options import as_one, is_plan_file, load_job_here, old_job_option, open_savepoint
 from .output import print_notice
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _TYPES_ALONE = (
 
 @attrs.frozen
 class NewSide:
-    """The values of `--job`, `--like`, `--plan`, `--old-plan` and `--template`.
+    """The values of `--job`, `--old-job`, `--like`, `--plan`, `--old-plan` and `--template`.
 
     Attributes:
         job: `module:attribute`, or "".
@@ -46,6 +46,7 @@ class NewSide:
         allows_stale: Whether rows that were sent may stay where the new query would not have sent them.
         template: The path of a savepoint of the new plan, or "".
         keeps_newest: Whether of stored rows that get one unique key the newest stays, where it is known.
+        old_job: The job that wrote the state, as `module:attribute`, or "".
     """
 
     job: str = ""
@@ -56,6 +57,7 @@ class NewSide:
     allows_stale: bool = False
     template: str = ""
     keeps_newest: bool = False
+    old_job: str = ""
 
     @property
     def said(self) -> dict[str, Any]:
@@ -73,7 +75,9 @@ class NewSide:
             is_old_known: Whether what is stored says itself what its columns are computed from.
         """
         if self.job:
-            return load_job_here(self.job).describe(f"job {self.job}")
+            from ..state.migration.planning import job_described
+
+            return job_described(self.job, self.old_job, load_job_here)
         if self.plan:
             from ..state.plans.operators import describe_plans
 
@@ -96,6 +100,8 @@ class NewSide:
         given = [name for name, value in (("--job", self.job), ("--like", self.like), ("--plan", self.plan)) if value]
         if len(given) > 1:
             raise click.UsageError(f"{' and '.join(given)} both determine the new types; give one of them")
+        if self.old_job and not self.job:
+            raise click.UsageError("--old-job says what stored bytes hold, and needs --job, the new job")
         if self.old_plan and not self.plan:
             raise click.UsageError("--old-plan says what the stored columns are, and needs --plan, the new query")
         if self.template and not self.plan:
@@ -124,16 +130,16 @@ class NewSide:
     def __str__(self) -> str:
         """Return the option as it is typed."""
         given = (
-            ("--job", self.job), ("--like", self.like), ("--old-plan", self.old_plan), ("--plan", self.plan),
-            ("--template", self.template),
+            ("--old-job", self.old_job), ("--job", self.job), ("--like", self.like), ("--old-plan", self.old_plan),
+            ("--plan", self.plan), ("--template", self.template),
         )  # fmt: skip
         return " ".join(f"{name} {shell_word(value)}" for name, value in given if value)
 
 
 new_side_options = as_one(
     "side",
-    lambda *, job_place, like, plan_place, old_plan, allow_partial, allow_stale, template, keep_newest: NewSide(
-        job_place, like, plan_place, old_plan, allow_partial, allow_stale, template, keep_newest
+    lambda *, job_place, like, plan_place, old_plan, allow_partial, allow_stale, template, keep_newest, old_job: NewSide(
+        job_place, like, plan_place, old_plan, allow_partial, allow_stale, template, keep_newest, old_job
     ),
     click.option(
         "--job",
@@ -143,6 +149,7 @@ new_side_options = as_one(
         help="The job with the new types, such as accounts:job or jobs/accounts.py:job. The current folder is searched "
         "first.",
     ),
+    old_job_option,
     click.option(
         "--like",
         default="",
@@ -183,4 +190,4 @@ new_side_options = as_one(
         help="With --plan: of stored rows that get one unique key, the newest by its time stamp stays.",
     ),
 )
-"""`--job`, `--like`, `--plan`, `--old-plan` and `--template`; the command receives them as one argument `side`."""
+"""`--job`, `--old-job`, `--like`, `--plan`, `--old-plan` and `--template`; the command receives them as one argument `side`."""

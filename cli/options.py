@@ -245,24 +245,30 @@ def is_plan_file(place: str) -> bool:
         return False
 
 
-def open_state(place: str, plan: str = "") -> Savepoint | SparkCheckpoint:
+def open_state(place: str, plan: str = "", old_job: str = "") -> Savepoint | SparkCheckpoint:
     """Open a savepoint as `open_savepoint` does, or the checkpoint of a Spark query.
 
     Args:
         place: Where it is.
         plan: The compiled plan of Flink SQL that wrote it, which names the columns of rows; "": they have no names.
+        old_job: The job that wrote it, which says what bytes of PyFlink hold; "": they stay bytes.
 
     Raises:
-        UsageError: A plan is given for a Spark query.
-        DeclarationError: The plan is not that of the savepoint.
+        UsageError: A plan or a job is given for a Spark query.
+        DeclarationError: The plan or the job is not that of the savepoint.
     """
     from ..state.formats.spark.reader import SparkCheckpoint
 
     if is_spark(place):
         if plan:
             raise click.UsageError("--plan names the columns of Flink SQL; the checkpoint of a Spark query has them")
+        if old_job:
+            raise click.UsageError("--old-job says what bytes of PyFlink hold; a Spark query has none")
         return SparkCheckpoint.open(place)
+    former = load_job_here(old_job).describe(f"job {old_job}") if old_job else None
     opened = open_savepoint(place)
+    if former is not None:
+        opened = opened.told_by(former)
     return opened.named_by(plan) if plan else opened
 
 
@@ -296,6 +302,13 @@ columns_option = click.option(
     help="The compiled plan of Flink SQL that wrote the savepoint: columns of its rows have their names.",
 )
 """`--plan` of the commands that show state."""
+old_job_option = click.option(
+    "--old-job",
+    default="",
+    metavar="MODULE:ATTRIBUTE",
+    help="The job that wrote the state, as it was then: it says what the bytes of PyFlink's states hold.",
+)
+"""`--old-job`, for state of PyFlink."""
 operator_option = click.option("--operator", "operator_name", metavar="UID|ID", help="Only this operator.")
 all_option = click.option(
     "--all",

@@ -15,6 +15,7 @@ from ..serializers.errors import DeclarationError, NothingInCommon, OldReaderUna
 from ..serializers.serializer import KEEP_OLD_TYPE
 from ..serializers.ways_out import Option, Told, WayOut
 from .description import JobDescription, StateKind, uid_order
+from .former_job import FormerJob
 from .header_snapshots import Labels, label_after, label_declared, labels_after
 from .kinds import is_transformed, judge, kind_changed
 from .lazy_tables import judged_together, with_tables
@@ -73,7 +74,7 @@ def check(
         A report on every operator and state of both sides.
 
     Raises:
-        DeclarationError: A side is not a description.
+        DeclarationError: A side is not a description; or the job that is said to have written the state did not.
         CompatibilityCheckError: A serializer failed during the check (rule V-6).
         StateNotFound, DeclarationError: `repartition` names a state or operator that does not exist or is not in the
             job.
@@ -85,6 +86,8 @@ def check(
                 f"{shown(side)} is not a description", advice="call check(savepoint.describe(), job.describe())"
             )
     old, new = taken_over(old, new)
+    if new.former is not None:
+        old = FormerJob.of(new.former).described(old)
     if new.upgrade is not None and (asked := new.upgrade.asks()):
         policy = AskingPolicy(policy.forbid | asked, policy.allow_empty)
     new = with_tables(old, new)

@@ -334,7 +334,7 @@ class SerializerDescription:
         A stored side that is code is an exception: it may write nulls that the snapshot does not mention. So are types
         with a meaning that no snapshot holds.
         """
-        if self.knows_code or holds_nulls(old.told) or not _tells_all(old.snapshot):
+        if self.knows_code or holds_nulls(old.told) or not tells_all(old.snapshot):
             return False
         return snapshot_to_bytes(self.snapshot) == snapshot_to_bytes(old.snapshot)
 
@@ -343,8 +343,9 @@ class SerializerDescription:
         return self.snapshot.describe()
 
 
-def _tells_all(snapshot: TypeSerializerConfigSnapshot[Any]) -> bool:
-    return snapshot.tells_all and all(map(_tells_all, snapshot.children()))
+def tells_all(snapshot: TypeSerializerConfigSnapshot[Any]) -> bool:
+    """Whether equal bytes of the snapshot mean equal types: of all that is nested, too."""
+    return snapshot.tells_all and all(map(tells_all, snapshot.children()))
 
 
 @attrs.frozen
@@ -508,6 +509,7 @@ class JobDescription:
         inputs: What a query reads, with all that decides its rows; None: it was recorded by a release that did not look
             at it, nor at the code of functions, and that counted a source that stands twice once.
         upgrade: What compiled plans of Flink SQL say of it; a check pairs both sides by them.
+        former: The job that wrote the state which this one is to take over: it says what PyFlink's bytes hold.
     """
 
     origin: str
@@ -519,6 +521,7 @@ class JobDescription:
     spark: str = ""
     inputs: tuple[Input, ...] | None = None
     upgrade: SqlUpgrade | None = None
+    former: JobDescription | None = attrs.field(default=None, repr=False)
 
     @property
     def computations(self) -> tuple[Computation, ...]:

@@ -19,7 +19,7 @@ from ..serializers.errors import CompatibilityCheckError, OldReaderUnavailable, 
 from ..serializers.serializer import KEEP_OLD_TYPE
 from ..serializers.stored_names import known_name
 from ..serializers.ways_out import by_migration
-from .description import ELEMENT, MAP_VALUE, USER_KEY, StateKind, ValueFraming
+from .description import ELEMENT, MAP_VALUE, USER_KEY, StateKind, ValueFraming, tells_all
 from .old_reader import OldReader, ReaderSource, find_old_reader, is_gone
 from .one_time_changes import about_columns, about_converter
 from .reference_time import length_text
@@ -313,6 +313,11 @@ def _converted(judged: Judgement, converter: Converter, old: SerializerDescripti
         if once.verdict is not Verdict.REQUIRES_MIGRATION:
             return attrs.evolve(judged, result=judged.result.preceded_by(once))
         judged = attrs.evolve(judged, result=attrs.evolve(judged.result, findings=(once, *judged.result.findings)))
+    elif converter.name in old.done and not tells_all(value.old):
+        called = about_converter(converter, old, "$" + value.step, (value.old.describe(), value.new.describe()))
+        ways = ("name the job that wrote this savepoint, after the migration",)
+        again = attrs.evolve(called, verdict=Verdict.INCOMPATIBLE, ways_out=ways)
+        return Judgement(CompatibilityResult.incompatible(again, *judged.result.findings))
     way_out = (f"converter {converter.name} decides",)
 
     def lowered(finding: Finding) -> Finding:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import attrs
 
@@ -31,6 +31,7 @@ from ..serializers.errors import DeclarationError, JobNotFound, StateShiftError,
 from ..serializers.hints import serializer_for
 from ..serializers.limits import require_name
 from ..serializers.pickled.serializers import refuse_pickles
+from .pyflink_layout import ExecutionMode, stored_key, stored_state
 from .runtime.descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,
@@ -38,6 +39,8 @@ from .runtime.descriptors import (
     optional_converter,
     refuse_duplicates,
 )
+from .runtime.functions import Function
+from .runtime.recording import states_of
 from .timers import TimerServiceDescriptor
 
 if TYPE_CHECKING:
@@ -115,6 +118,45 @@ class Operator:
     broadcast_states: tuple[MapStateDescriptor, ...] = attrs.field(default=(), converter=_map_states, kw_only=True)
     timers: tuple[TimerServiceDescriptor, ...] = attrs.field(default=(), converter=_timers, kw_only=True)
     name: str = attrs.field(default="", kw_only=True)
+
+    @classmethod
+    def pyflink(
+        cls,
+        uid: str = "",
+        states: Iterable[StateDescriptor] | Function = (),
+        *,
+        key: Any = None,
+        execution_mode: Literal["process", "thread"] = "process",
+        broadcast_states: Iterable[MapStateDescriptor] = (),
+        **others: Any,
+    ) -> Operator:
+        """Return an operator of PyFlink, whose states are kept as PyFlink keeps those of a Python function.
+
+        Args:
+            uid: As the attribute.
+            states: The states of the function as it declares them: `ValueStateDescriptor("count", Types.LONG())` for
+                what a savepoint calls `python-state-count`. Or the function itself: its `open` is called, and what it
+                asks for is noted.
+            key: The type of the keys, as in `key_by(…, key_type)`; `bytes` where that was left out. None: the operator
+                is not keyed.
+            execution_mode: PyFlink's `python.execution-mode`. In each mode it keeps other state.
+            broadcast_states: The broadcast states, as they are declared.
+            others: Further arguments of `Operator`.
+
+        Raises:
+            DeclarationError: PyFlink has no coder for a type, or the state has a `transform` or a
+                `fallback_deserializer`, which are of Flink's own kinds of state.
+            UserCodeFailed: `open` of the function fails.
+        """
+        mode = ExecutionMode(execution_mode)
+        declared = states_of(states) if isinstance(states, Function) else _states(states)
+        return cls(
+            uid,
+            key=None if key is None else stored_key(key),
+            states=[stored_state(one, mode) for one in declared],
+            broadcast_states=[stored_state(one, mode) for one in _map_states(broadcast_states)],
+            **others,
+        )
 
     @classmethod
     def named(cls, name: str) -> Operator:
@@ -224,10 +266,13 @@ class Job:
         operators: The operators; their ids differ.
         max_parallelism: The number of key groups, if the Flink job sets it (`setMaxParallelism`): Flink refuses state
             with another one. None: the job sets none, and takes over that of the savepoint.
+        former: The job that wrote the state which this one is to take over, as it was then. It is needed for state of
+            PyFlink alone: a savepoint has bytes, and the job that wrote them says what they hold.
     """
 
     operators: tuple[Operator, ...] = attrs.field(converter=_operators)
     max_parallelism: int | None = attrs.field(default=None, kw_only=True)
+    former: Job | None = attrs.field(default=None, kw_only=True, repr=False)
 
     def __attrs_post_init__(self) -> None:
         number = self.max_parallelism
@@ -249,7 +294,8 @@ class Job:
         operators = (operator.describe() for operator in self.operators)
         if number := self.max_parallelism:
             operators = (attrs.evolve(operator, max_parallelism=number) for operator in operators)
-        return JobDescription(origin, tuple(operators))
+        former = None if self.former is None else self.former.describe("the job that wrote the state")
+        return JobDescription(origin, tuple(operators), former=former)
 
 
 def key_groups_of(job: Job, given: int | None) -> int:

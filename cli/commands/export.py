@@ -26,6 +26,7 @@ from ..failures import Status, libraries_needed
 from ..options import (
     class_trust_option,
     columns_option,
+    old_job_option,
     common_options,
     import_option,
     open_state,
@@ -107,6 +108,7 @@ Exit status 7: something was left out; everything else was exported.""",
 )
 @output_option(_is_export)
 @columns_option
+@old_job_option
 @class_trust_option()
 @import_option
 @common_options
@@ -114,6 +116,7 @@ def command(
     savepoint: str,
     *,
     plan: str,
+    old_job: str,
     operator_name: str | None,
     state_name: str | None,
     form: str | None,
@@ -134,7 +137,7 @@ def command(
     form = form or ("tagged" if with_json and file is None else "jsonl")
     if form != "jsonl" and values_are_redacted():
         raise click.UsageError(f"the {form} export is keys and values, which --redact hides: --format jsonl")
-    opened = open_state(savepoint, plan)
+    opened = open_state(savepoint, plan, old_job)
     selected = _Selection.of(opened, operator_name, state_name)
     parts = (
         len(selected.states)

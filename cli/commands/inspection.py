@@ -7,6 +7,7 @@ import click
 from ..failures import Status, print_error, status_of
 from ..options import (
     columns_option,
+    old_job_option,
     common_options,
     import_option,
     is_spark,
@@ -51,12 +52,14 @@ are shown. Needs neither the job nor its classes.""",
     help="Show how keyed state is spread over key groups and subtasks; of a Spark query, over its partitions.",
 )
 @columns_option
+@old_job_option
 @import_option
 @common_options
 def command(
     savepoint: str,
     *,
     plan: str,
+    old_job: str,
     operator_name: str | None,
     state_name: str | None,
     is_full: bool,
@@ -73,7 +76,7 @@ def command(
 
     if keys and is_spark(savepoint):
         raise click.UsageError("--keys does not apply to a checkpoint of a Spark query: export shows its keys")
-    inspected = Inspected.of(open_state(savepoint, plan), operator_name, state_name, keys)
+    inspected = Inspected.of(open_state(savepoint, plan, old_job), operator_name, state_name, keys)
     errors = inspected.errors()
     if with_json:
         print_json(to_data(inspected, with_skew=with_skew))

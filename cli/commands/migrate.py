@@ -228,8 +228,9 @@ def _refuse_other_types(planned: NewTypes, side: NewSide) -> None:
     if side.job and side.like:
         raise click.UsageError("give at most one of --job and --like: the plan already has the origin of the new types")
     is_of_other_query = side.old_plan and side.old_plan != planned.old_plan
+    is_of_other_job = side.old_job and side.old_job != planned.old_job
     lacks = (side.like and planned.probe is None) or (side.template and planned.template is None)
-    if (side.job and side.job != planned.job) or lacks or is_of_other_query:
+    if (side.job and side.job != planned.job) or lacks or is_of_other_query or is_of_other_job:
         raise click.UsageError(f"the plan is for {planned}, and {side} is given; leave it out, or make the plan again")
 
 

@@ -142,7 +142,7 @@ def _new_types(side: NewSide | None) -> NewTypes:
     if side is None:
         return NewTypes(stay=True)
     if side.job:
-        return NewTypes(job=side.job)
+        return NewTypes(job=side.job, old_job=side.old_job)
     if side.plan:
         return NewTypes(
             plan=side.plan, old_plan=side.old_plan, **side.said,

@@ -33,7 +33,8 @@ from ..records.serializers import DescribedRecordSerializer
 from ..registry import registry
 from ..stored_names import qualified_name
 from ..wording import one
-from .unpickler import LIBRARY, Unmade, unmade
+from .serializers import PickleSerializer
+from .unpickler import LIBRARY, Unmade, trusted_names, unmade
 from .values import Fingerprint, PickledValue, Shape, Unfolding, is_plain, slots_of
 
 if TYPE_CHECKING:
@@ -389,20 +390,47 @@ class FromPickledBytes:
     convert: FromPickle
 
     def __call__(self, data: Any) -> Any:
-        return self.convert(PickledValue(self.class_name, data) if isinstance(data, bytes) else data)
+        names = [self.class_name, *(was for was, _ in self.convert.former)]
+        return self.convert(_pickled(data, names) if isinstance(data, bytes) else data)
 
 
-def from_pickled(python_class: type) -> FromPickledBytes:
+def _pickled(data: bytes, names: Sequence[str]) -> PickledValue:
+    """Return a pickle of the class that has one of the names: the one that is trusted."""
+    trusted = trusted_names() or ()
+    return PickledValue(next((one for one in names if one in trusted), names[0]), data)
+
+
+@attrs.frozen
+class FromFormerPickles:
+    """Converts bytes that are a pickle to an object of the class that its former one has become; see `from_pickled`."""
+
+    serializer: PickleSerializer[Any]
+
+    def __call__(self, data: Any) -> Any:
+        names = [*self.serializer.redirects, self.serializer.fingerprint.name]
+        opened = (_pickled(data, names) if isinstance(data, bytes) else data).open(self.serializer.known)
+        if not isinstance(opened, self.serializer.python_class):
+            raise CorruptSavepoint(
+                f"the state declares pickles of {self.serializer.fingerprint.name}, but one holds a {_name_of(opened)}"
+            )
+        return opened
+
+
+def from_pickled(python_class: type | PickleSerializer[Any]) -> FromPickledBytes | FromFormerPickles:
     """Return a converter for state of bytes that are pickles of a class, such as PyFlink's `PICKLED_BYTE_ARRAY`.
 
     Each pickle is opened if the migration trusts the class by name, and becomes a value of the described type.
 
     Args:
-        python_class: An attrs class, dataclass, named tuple or enum, or a plain type such as `str`.
+        python_class: An attrs class, dataclass, named tuple or enum, or a plain type such as `str`. A `PickleSerializer`
+            with the former names of its class as `aliases`, for state that stays pickled: each pickle is written anew,
+            and names the present class.
 
     Raises:
         DeclarationError: The class does not describe itself.
     """
+    if isinstance(python_class, PickleSerializer):
+        return FromFormerPickles(python_class)
     new, name = serializer_for(python_class), qualified_name(python_class)
     former = tuple((other, name) for other in pickle_names(new) if other != name)
     return FromPickledBytes(name, FromPickle.into(new, Fingerprint((Shape(name),)), former))

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...compat.description import StateKind
+from ...compat.former_job import saying_more
 from ...serializers.containers.wrappers import without_ttl_awareness
 from ...serializers.errors import DeclarationError, OldReaderUnavailable, located
 from ...serializers.snapshot import TypeSerializerConfigSnapshot, snapshot_to_bytes
@@ -233,7 +234,8 @@ class StateTable:
 
     def _columns_for(self, columns: KeyedColumns, reader: KeyedReader, info: StateMetaInfo) -> KeyedColumns:
         """Return the columns for a stream, with its own reader if its snapshots differ from the merged ones."""
-        own = (reader.header.key_snapshot, info.snapshot(NAMESPACE_SERIALIZER), info.value)
+        value = saying_more(info.value, self.snapshots[2])
+        own = (reader.header.key_snapshot, info.snapshot(NAMESPACE_SERIALIZER), value)
         if own == self.snapshots:
             return columns
         return attrs.evolve(columns, reader=entry_reader(self.kind, *own, self.max_parallelism))

@@ -95,6 +95,7 @@ class NewTypes:
         allows_stale: Whether rows that were sent may stay.
         template: A savepoint of the new plan, which has what this release does not write, or None.
         keeps_newest: Whether of stored rows that get one unique key the newest stays.
+        old_job: The job that wrote the state, as `module:attribute`, or "".
     """
 
     job: str = ""
@@ -107,6 +108,7 @@ class NewTypes:
     allows_stale: bool = False
     template: StoredPlace | None = None
     keeps_newest: bool = False
+    old_job: str = ""
 
     @property
     def said(self) -> dict[str, Any]:
@@ -119,6 +121,7 @@ class NewTypes:
         kind, place = facts.text("from"), facts.text("place", optional=True)
         digest = facts.text("metadata_sha256", optional=True)
         old_plan = facts.text("old_plan", optional=True) if "old_plan" in facts else ""
+        old_job = facts.text("old_job") if "old_job" in facts else ""
         said: dict[str, Any] = {name: name in facts and facts.flag(name) for name in _SAID}
         template = StoredPlace(*map(facts.text, _TEMPLATE)) if _TEMPLATE[0] in facts else None
         facts.require_empty()
@@ -128,7 +131,7 @@ class NewTypes:
         if kind == PLAN:
             return cls(plan=place, old_plan=old_plan, template=template, **said)
         probe = StoredPlace(place, digest) if kind == PROBE else None
-        return cls(place if kind == JOB else "", probe, kind == SAME, place if kind == QUERY else "")
+        return cls(place if kind == JOB else "", probe, kind == SAME, place if kind == QUERY else "", old_job=old_job)
 
     def to_data(self) -> dict[str, Any]:
         """Return the origin as plain data."""
@@ -143,7 +146,8 @@ class NewTypes:
         place, digest = self.query or self.job, ""
         if self.probe is not None:
             place, digest = self.probe.place, self.probe.metadata_sha256
-        return {"from": kind, "place": place or None, "metadata_sha256": digest or None}
+        former = {"old_job": self.old_job} if self.old_job else {}
+        return {"from": kind, "place": place or None, "metadata_sha256": digest or None, **former}
 
     def __str__(self) -> str:
         if self.stay:

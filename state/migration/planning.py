@@ -276,7 +276,24 @@ def new_side_of(
             "the plan was made for a Job object in Python, which a plan file cannot contain",
             advice="pass the job to migrate()",
         )
-    return load(new_types.job).describe(f"job {new_types.job}")
+    return job_described(new_types.job, new_types.old_job, load)
+
+
+def job_described(job: str, old_job: str = "", load: Callable[[str], Job] = load_job) -> JobDescription:
+    """Return the description of a job.
+
+    Args:
+        job: The job as `module:attribute`.
+        old_job: The job that wrote the state which it is to take over, or "": it is not known, or the job names it.
+        load: A function that imports a job.
+
+    Raises:
+        JobNotFound: One of them cannot be loaded.
+    """
+    described = load(job).describe(f"job {job}")
+    if not old_job:
+        return described
+    return attrs.evolve(described, former=load(old_job).describe(f"job {old_job}"))
 
 
 def _is_flink_restorable(prepared: Preparation) -> bool | None:

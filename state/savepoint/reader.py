@@ -19,9 +19,11 @@ from ...compat.description import (
     JobDescription,
     OperatorDescription,
     SerializerDescription,
+    StateDescription,
     operator_id_of_uid,
     uid_order,
 )
+from ...compat.former_job import FormerJob, as_value
 from ...compat.gate.recording import from_json
 from ...compat.lazy_tables import number_of, state_in, with_notes
 from ...compat.plain_data import fields_of
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
     from ..directory.committed_state import QueryFacts
     from ..formats.flink.roots import AllowedRoot
+    from ..job import Job
     from ..publication.lineage import FileDigest
     from .opaque_state import CarriedState
     from .quarantine import QuarantinedValue
@@ -95,11 +98,13 @@ class SavepointOperator:
         stored: The operator's entry in `_metadata`.
         folder: The folder of the savepoint.
         naming: What names the columns of rows, by the name of the state, "" for the key; None: they have no names.
+        former: The job that wrote the state, and says what PyFlink's bytes hold; None: it is not known.
     """
 
     stored: OperatorState = attrs.field(repr=False)
     folder: Folder
     naming: Callable[[str, Snapshot], Snapshot] | None = attrs.field(default=None, repr=False)
+    former: FormerJob | None = attrs.field(default=None, repr=False)
 
     is_of_spark: ClassVar[bool] = False
 
@@ -196,7 +201,16 @@ class SavepointOperator:
     def states(self) -> tuple[SavepointState, ...]:
         """All states whose headers can be read: keyed states, timers, operator lists, broadcast states."""
         keyed = self._keyed.states
-        return (keyed if self.naming is None else tuple(map(self._named, keyed))) + self._lists.states
+        states = (keyed if self.naming is None else tuple(map(self._named, keyed))) + self._lists.states
+        return states if self.former is None else tuple(map(self._read, states))
+
+    def _read(self, state: SavepointState) -> SavepointState:
+        description = as_value(self._told(state.description))
+        return attrs.evolve(state, kind=description.kind, description=description)
+
+    def _told(self, stored: StateDescription) -> StateDescription:
+        with located(savepoint=self.folder.place, operator=self.title):
+            return stored if self.former is None else self.former.state(self.operator_id, stored)
 
     def _named(self, state: SavepointState) -> SavepointState:
         assert self.naming is not None  # noqa: S101 - else it is not called
@@ -327,8 +341,10 @@ class SavepointOperator:
             stored: Returns the loader of a state's stored serializer, where the caller trusts it (rule READ-2).
         """
         states = tuple(
-            attrs.evolve(state.description, value=attrs.evolve(state.description.value, stored=stored(state)))
-            for state in self.states
+            self._told(
+                attrs.evolve(state.description, value=attrs.evolve(state.description.value, stored=stored(state)))
+            )
+            for state in attrs.evolve(self, former=None).states
         )
         return OperatorDescription(
             operator_id=self.operator_id,
@@ -366,10 +382,12 @@ class Savepoint(StoredSavepoint):
     Attributes:
         query: The query whose state this is, read from its state directory; None for a savepoint or checkpoint.
         namings: What names the columns of rows, by operator id; see `SavepointOperator`.
+        former: The job that wrote it; see `told_by`.
     """
 
     query: QueryFacts | None = attrs.field(default=None, repr=False)
     namings: Mapping[str, Callable[[str, Snapshot], Snapshot]] = attrs.field(factory=dict, repr=False)
+    former: FormerJob | None = attrs.field(default=None, repr=False)
 
     is_of_spark: ClassVar[bool] = False
 
@@ -415,6 +433,22 @@ class Savepoint(StoredSavepoint):
         folder = with_moved(stored.metadata, stored.folder)
         require_reachable(stored.metadata, folder)
         return cls.of(attrs.evolve(stored, folder=folder), query)
+
+    def told_by(self, former: Job | JobDescription) -> Savepoint:
+        """Return the same savepoint with what the job that wrote it says of its types: what PyFlink's bytes hold.
+
+        Its entries are then read as values, and a check compares types with types.
+
+        Args:
+            former: The job that wrote it, as it was then. It need not declare every state.
+
+        Raises:
+            DeclarationError: It is another job.
+        """
+        description = former if isinstance(former, JobDescription) else former.describe()
+        known = FormerJob.of(description)
+        known.described(self.describe())
+        return attrs.evolve(self, former=known)
 
     @property
     def metadata_sha256(self) -> str:
@@ -521,7 +555,7 @@ class Savepoint(StoredSavepoint):
     def operators(self) -> tuple[SavepointOperator, ...]:
         """All operators, sorted by uid and id, including those without state."""
         operators = (
-            SavepointOperator(stored, self.folder, self.namings.get(stored.operator_id.hex()))
+            SavepointOperator(stored, self.folder, self.namings.get(stored.operator_id.hex()), self.former)
             for stored in self.metadata.operators
         )
         return tuple(sorted(operators, key=lambda operator: uid_order(operator.uid, operator.operator_id)))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import attrs
 
 from ...compat.description import SerializerDescription, StateDescription, StateKind
+from ...compat.former_job import saying_more
 from ...serializers.errors import CorruptSavepoint, OldReaderUnavailable, StateShiftError, at_step, located
 from ...serializers.flink.namespaces import TimerSerializerSnapshot
 from ...serializers.snapshot import SkippedSnapshot
@@ -173,12 +174,16 @@ class SavepointState:
             key = reader.header.key_snapshot
             spaces = {index: info_snapshot(info, NAMESPACE_SERIALIZER) for index, info in infos.items()}
             decoders = {
-                index: EntryDecoder.of(self.kind, key, spaces[index], info.value, key_groups)
+                index: EntryDecoder.of(self.kind, key, spaces[index], self.known(info.value), key_groups)
                 for index, info in infos.items()
             }
             return read(reader, decoders)
 
         yield from self._from_keyed_streams(decoded)
+
+    def known(self, stored: TypeSerializerConfigSnapshot[Any]) -> TypeSerializerConfigSnapshot[Any]:
+        """Return the snapshot of a stream, or that of the description, which may say more of the same bytes."""
+        return saying_more(stored, self.description.value.snapshot)
 
     def read_timers(self) -> Iterator[Timer[Any, Any]]:
         """Yield the timers of a queue, key groups ascending; timers without a window have `VoidNamespace()`.

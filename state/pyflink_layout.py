@@ -1,0 +1,92 @@
+"""How PyFlink keeps the states of a Python function: as other states than its descriptors name.
+
+In process mode, PyFlink's default, Python's workers make bytes of values, and Flink keeps those:
+
+    ValueState, ReducingState, AggregatingState   python-state-NAME, a list of one byte[]
+    ListState                                     python-state-NAME, a list of byte[], each of one element or more
+    MapState, broadcast state                     python-state-NAME, a map from ByteArrayWrapper to byte[]
+
+In thread mode Flink keeps the values themselves, under NAME: value state, also of what is reduced or aggregated, list
+state and map state. In both, the key is a row of one column.
+
+Source: savepoints of PyFlink 2.3, and `pyflink.datastream` (`python.execution-mode`).
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ..compat.description import StateKind
+from ..serializers.errors import DeclarationError
+from ..serializers.hints import serializer_for
+from ..serializers.pyflink.coder_hints import coder_for
+from ..serializers.pyflink.contents import ConvertEach, PyFlinkBytes, PyFlinkElements, PyFlinkKey
+from ..serializers.rows.serializers import RowSerializer
+from .runtime.descriptors import (
+    ListStateDescriptor,
+    MapStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
+
+if TYPE_CHECKING:
+    from ..serializers.serializer import TypeSerializer
+
+PREFIX = "python-state-"
+"""What the name of a state in process mode begins with."""
+
+
+class ExecutionMode(enum.StrEnum):
+    """PyFlink's `python.execution-mode`."""
+
+    PROCESS = "process"
+    THREAD = "thread"
+
+
+def stored_key(hint: Any) -> TypeSerializer[Any]:
+    """Return the serializer of the keys of a Python operator: a row of one column, the key."""
+    return RowSerializer.of([serializer_for(hint)])
+
+
+def stored_state(state: StateDescriptor, mode: ExecutionMode) -> Any:
+    """Return the descriptor of the state as which PyFlink keeps a state of a function.
+
+    Args:
+        state: As the function declares it.
+        mode: How its functions run.
+
+    Raises:
+        DeclarationError: PyFlink has no coder for the type; or it is declared how another kind of state, or bytes of
+            Flink, become this one.
+    """
+    if mode is ExecutionMode.THREAD:
+        return _as_value(state)
+    for name in ("transform", "fallback_deserializer"):
+        if getattr(state, name) is not None:
+            raise DeclarationError(
+                f"the state {state.name!r} of a PyFlink operator has a {name}, and its entries are bytes of PyFlink",
+                advice="use a converter, which gets the decoded value",
+            )
+    name, converter = PREFIX + state.name, state.converter
+    common = {one: getattr(state, one) for one in ("namespace", "time_to_live", "former_time_to_live")}
+    if isinstance(state, MapStateDescriptor):
+        key, value = PyFlinkKey(coder_for(state.key_serializer)), PyFlinkBytes(coder_for(state.value_type))
+        return MapStateDescriptor(name, key, value, converter=converter, **common)
+    if isinstance(state, ListStateDescriptor):
+        elements = PyFlinkElements(coder_for(state.element_serializer))
+        each = None if converter is None else attrs.evolve(converter, function=ConvertEach(converter.function))
+        return ListStateDescriptor(name, elements, converter=each, **common)
+    value = PyFlinkBytes(coder_for(state.value_serializer))
+    return ListStateDescriptor(name, value, converter=converter, **common)
+
+
+def _as_value(state: StateDescriptor) -> StateDescriptor:
+    """Return the descriptor of a value state, where what is reduced or aggregated is kept as one."""
+    if state.kind not in {StateKind.REDUCING, StateKind.AGGREGATING}:
+        return state
+    single: Any = state
+    others = {one.name: getattr(state, one.name) for one in attrs.fields(StateDescriptor) if one.name != "name"}
+    return ValueStateDescriptor(state.name, single.value_serializer, **others)

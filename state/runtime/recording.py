@@ -1,0 +1,46 @@
+"""What a function declares: its `open` is called with a context that notes the descriptors and has no state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...serializers.errors import StateShiftError, UserCodeFailed
+from .runtime_context import RuntimeContext, TaskInfo
+
+if TYPE_CHECKING:
+    from .descriptors import StateDescriptor
+    from .functions import Function
+
+
+class RecordingContext(RuntimeContext):
+    """Notes the states that a function asks for. There is no state: a handle is None.
+
+    Attributes:
+        descriptors: The descriptors, in the order in which they were used, each name once.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(TaskInfo())
+        self.descriptors: dict[str, StateDescriptor] = {}
+
+    def _handle(self, descriptor: Any) -> Any:
+        self.descriptors.setdefault(descriptor.name, descriptor)
+
+
+def states_of(function: Function) -> tuple[StateDescriptor, ...]:
+    """Return the descriptors of the keyed states for which a function asks in `open`.
+
+    Raises:
+        UserCodeFailed: Its `open` fails, as where it does more than ask for state.
+    """
+    context = RecordingContext()
+    try:
+        function.open(context)
+    except StateShiftError:
+        raise
+    except Exception as error:
+        raise UserCodeFailed(
+            f"open of {type(function).__name__} was called to see its states, and failed: {type(error).__name__}: {error}",
+            advice="pass the descriptors of its states instead of the function",
+        ) from error
+    return tuple(context.descriptors.values())
