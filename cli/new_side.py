@@ -138,8 +138,13 @@ class NewSide:
 
 new_side_options = as_one(
     "side",
-    lambda *, job_place, like, plan_place, old_plan, allow_partial, allow_stale, template, keep_newest, old_job: NewSide(
-        job_place, like, plan_place, old_plan, allow_partial, allow_stale, template, keep_newest, old_job
+    lambda *, job_place, plan_place, allow_partial, allow_stale, keep_newest, **others: NewSide(
+        job=job_place,
+        plan=plan_place,
+        allows_partial=allow_partial,
+        allows_stale=allow_stale,
+        keeps_newest=keep_newest,
+        **others,
     ),
     click.option(
         "--job",
@@ -190,4 +195,4 @@ new_side_options = as_one(
         help="With --plan: of stored rows that get one unique key, the newest by its time stamp stays.",
     ),
 )
-"""`--job`, `--old-job`, `--like`, `--plan`, `--old-plan` and `--template`; the command receives them as one argument `side`."""
+"""`--job`, `--old-job`, `--like`, `--plan`, `--old-plan` and `--template`, as one argument `side` of the command."""

@@ -39,7 +39,9 @@ class FormerJob:
     @classmethod
     def of(cls, job: JobDescription) -> FormerJob:
         """Return what a job says of the state that it wrote. It need not declare every state."""
-        states = {one.operator_id: {(state.kind.scope, state.name): state for state in one.states} for one in job.operators}
+        states = {
+            one.operator_id: {(state.kind.scope, state.name): state for state in one.states} for one in job.operators
+        }
         return cls(job.origin, states)
 
     def described(self, stored: JobDescription) -> JobDescription:
@@ -110,7 +112,7 @@ def as_value(state: StateDescription) -> StateDescription:
 
 
 def saying_more(stored: Snapshot, known: Snapshot) -> Snapshot:
-    """Return `known`, which may say more of a type, if it describes the bytes of entries as `stored` does; else that."""
+    """Return `known`, which may say more of a type, if its entries are the bytes that `stored` describes; else that."""
     if stored == known:
         return known
     data = snapshot_to_bytes(known)

@@ -79,7 +79,8 @@ def stored_state(state: StateDescriptor, mode: ExecutionMode) -> Any:
         elements = PyFlinkElements(coder_for(state.element_serializer))
         each = None if converter is None else attrs.evolve(converter, function=ConvertEach(converter.function))
         return ListStateDescriptor(name, elements, converter=each, **common)
-    value = PyFlinkBytes(coder_for(state.value_serializer))
+    single: Any = state
+    value = PyFlinkBytes(coder_for(single.value_serializer))
     return ListStateDescriptor(name, value, converter=converter, **common)
 
 

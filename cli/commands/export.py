@@ -26,9 +26,9 @@ from ..failures import Status, libraries_needed
 from ..options import (
     class_trust_option,
     columns_option,
-    old_job_option,
     common_options,
     import_option,
+    old_job_option,
     open_state,
     operator_option,
     savepoint_argument,

@@ -7,10 +7,10 @@ import click
 from ..failures import Status, print_error, status_of
 from ..options import (
     columns_option,
-    old_job_option,
     common_options,
     import_option,
     is_spark,
+    old_job_option,
     open_state,
     operator_option,
     savepoint_argument,

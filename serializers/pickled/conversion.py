@@ -390,7 +390,7 @@ class FromPickledBytes:
     convert: FromPickle
 
     def __call__(self, data: Any) -> Any:
-        names = [self.class_name, *(was for was, _ in self.convert.former)]
+        names = [*(was for was, _ in self.convert.former), self.class_name]
         return self.convert(_pickled(data, names) if isinstance(data, bytes) else data)
 
 
@@ -422,9 +422,9 @@ def from_pickled(python_class: type | PickleSerializer[Any]) -> FromPickledBytes
     Each pickle is opened if the migration trusts the class by name, and becomes a value of the described type.
 
     Args:
-        python_class: An attrs class, dataclass, named tuple or enum, or a plain type such as `str`. A `PickleSerializer`
-            with the former names of its class as `aliases`, for state that stays pickled: each pickle is written anew,
-            and names the present class.
+        python_class: An attrs class, dataclass, named tuple or enum, or a plain type such as `str`. For state that is
+            to stay pickled, a `PickleSerializer` with former names of its class as `aliases`: each pickle is written
+            anew, and names the present class.
 
     Raises:
         DeclarationError: The class does not describe itself.

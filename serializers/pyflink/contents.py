@@ -40,6 +40,7 @@ class ContentSnapshot(TypeSerializerConfigSnapshot[Any]):
         content: The snapshot of the content; None: it is not known, as in a savepoint.
     """
 
+    tells_all: ClassVar[bool] = False
     reader: ClassVar[type[ContentSerializer]]
     content: TypeSerializerConfigSnapshot[Any] | None
 
@@ -126,7 +127,7 @@ class ContentSerializer(TypeSerializer[Any]):
         reason = "the savepoint does not say what PyFlink's coder wrote into these bytes"
         finding = Finding(
             "$", "PYF-1", Verdict.COMPATIBLE, snapshot.describe(), self.describe(), reason,
-            ("read the values, which shows whether they are of this type",), (Flag.UNVERIFIED,),
+            ("read the values, which shows whether they are of this type",), (Flag.UNVERIFIED, Flag.MAY_FAIL_PER_VALUE),
         )  # fmt: skip
         return CompatibilityResult.compatible(finding)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...serializers.errors import StateShiftError, UserCodeFailed
+from ...serializers.errors import StateShiftError, UserCodeFailed, cause_text
 from .runtime_context import RuntimeContext, TaskInfo
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def states_of(function: Function) -> tuple[StateDescriptor, ...]:
         raise
     except Exception as error:
         raise UserCodeFailed(
-            f"open of {type(function).__name__} was called to see its states, and failed: {type(error).__name__}: {error}",
+            f"open of {type(function).__name__} was called to see its states, and failed: {cause_text(error)}",
             advice="pass the descriptors of its states instead of the function",
         ) from error
     return tuple(context.descriptors.values())

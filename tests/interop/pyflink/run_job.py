@@ -30,7 +30,7 @@ class WritesResults:
         self.folder = folder
 
     def __call__(self, text):
-        with open(os.path.join(self.folder, f"{os.getpid()}"), "a", encoding="utf-8") as file:
+        with (Path(self.folder) / str(os.getpid())).open("a", encoding="utf-8") as file:
             file.write(text + "\n")
         return text
 
@@ -89,7 +89,11 @@ def main():
     begin = time.monotonic()
     while len(results_in(results)) < wanted:
         status = client.get_job_status().result()
-        if time.monotonic() - begin > PATIENCE_S or str(status) not in {"JobStatus.RUNNING", "JobStatus.CREATED", "JobStatus.INITIALIZING"}:
+        if time.monotonic() - begin > PATIENCE_S or str(status) not in {
+            "JobStatus.RUNNING",
+            "JobStatus.CREATED",
+            "JobStatus.INITIALIZING",
+        }:
             client._j_job_client.cancel()
             raise SystemExit(f"the job is {status} with {len(results_in(results))} of {wanted} results")
         time.sleep(0.1)

@@ -95,14 +95,14 @@ def expected():
 @record(aliases=["shop.Account"])
 @attrs.frozen
 class Account:
-    id: int
+    number: int
     name: str
     visits: int
 
 
 def to_row(data):
     opened = from_pickled(Account)(data)
-    return Row(opened["id"], opened["name"], opened["visits"])
+    return Row(opened["number"], opened["name"], opened["visits"])
 
 
 @pytest.fixture(scope="session")
@@ -141,9 +141,7 @@ def test_the_changed_job_goes_on_from_migrated_state(
 ):
     edits = Edits(rename_states=(("python-state-name", "python-state-title"),))
     repartition = None if key_groups == 128 else Repartition(max_parallelism=key_groups)
-    options = MigrationOptions(
-        parallelism=parallelism, edits=edits, repartition=repartition, trust=("shop.Account",)
-    )
+    options = MigrationOptions(parallelism=parallelism, edits=edits, repartition=repartition, trust=("shop.Account",))
     migrate_in_process(Savepoint.open(written), tmp_path / "migrated", jobs(moved_class), options)
     folder = tmp_path / "restored"
     (folder / "lines").mkdir(parents=True)

@@ -165,7 +165,9 @@ def test_bytes_of_which_nothing_is_known_are_taken_unverified():
     result = PART.ensure_compatibility(stored)
 
     assert Verdict.COMPATIBLE == result.verdict
-    assert [("PYF-1", ["unverified"])] == [(one.rule, [*map(str, one.flags)]) for one in result.findings]
+    assert [("PYF-1", ["unverified", "may_fail_per_value"])] == [
+        (one.rule, [*map(str, one.flags)]) for one in result.findings
+    ]
     assert () == PART.ensure_compatibility(PART.snapshot_configuration()).findings
 
 

@@ -1,8 +1,6 @@
 """State of PyFlink has types where the job that wrote it is named: it is read, checked and rewritten by these."""
 
-import datetime as dt
 import json
-from decimal import Decimal
 
 import attrs
 import pytest
@@ -174,7 +172,9 @@ def test_values_are_converted_and_states_renamed(fixture, stored, tmp_path):
         key: {name: str(count) for name, count in one.items()} for key, one in maps.items()
     }
     lengths = {key: [len(one) for one in one["lists"]["events"]] for key, one in expected.items()}
-    assert {key: [one for added in value for one in added] for key, value in read(savepoint, "events").items()} == lengths
+    assert {
+        key: [one for added in value for one in added] for key, value in read(savepoint, "events").items()
+    } == lengths
     for name in ("account", "row", "tuple", "kept"):  # nobody asked for another type
         assert read(Savepoint.open(target), name) == read(stored, name)
 

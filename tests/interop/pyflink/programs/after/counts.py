@@ -54,7 +54,7 @@ class Counts(KeyedProcessFunction):
             "sum": self.sum.get(),
             "pair": list(self.pair.get()),
             "account": [account["id"], account["name"], account["visits"]],
-            "moved": [moved.id, moved.name, moved.visits],
+            "moved": [moved.number, moved.name, moved.visits],
         }
         self.count.update(str(int(found["count"]) + 1))
         self.events.add(text)

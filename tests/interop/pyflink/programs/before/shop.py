@@ -2,5 +2,5 @@
 
 
 class Account:
-    def __init__(self, id, name, visits):
-        self.id, self.name, self.visits = id, name, visits
+    def __init__(self, number, name, visits):
+        self.number, self.name, self.visits = number, name, visits
