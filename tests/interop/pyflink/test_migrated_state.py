@@ -31,8 +31,6 @@ from stateshift.pyflink.common import Types
 from stateshift.spark.java import java_home
 from stateshift.state.testing import migrate_in_process
 
-pytestmark = pytest.mark.interop
-
 HERE = Path(__file__).parent
 KEYS, LINES = 7, 50
 LONG, STRING = Types.LONG(), Types.STRING()
@@ -45,15 +43,11 @@ UNCHANGED = [
 
 
 @pytest.fixture(scope="session")
-def run_pyflink():
+def run_pyflink(pyflink_python):
     """`run_pyflink(program, folder, …)` runs a job of real PyFlink and gives its results and its savepoint."""
-    if "STATESHIFT_PYFLINK" not in os.environ:
-        pytest.skip("STATESHIFT_PYFLINK names no folder with the package of apache-flink")
-    packages = Path(os.environ["STATESHIFT_PYFLINK"])
-    python = packages.parents[2] / "bin" / "python"
 
     def run(program, folder, *options):
-        command = [python, HERE / "run_job.py", HERE / "programs" / program, folder, *map(str, options)]
+        command = [pyflink_python, HERE / "run_job.py", HERE / "programs" / program, folder, *map(str, options)]
         settings = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         ran = subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=600, cwd=folder,
