@@ -31,7 +31,6 @@ from ..serializers.errors import DeclarationError, JobNotFound, StateShiftError,
 from ..serializers.hints import serializer_for
 from ..serializers.limits import require_name
 from ..serializers.pickled.serializers import refuse_pickles
-from .pyflink_layout import ExecutionMode, stored_key, stored_state
 from .runtime.descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,
@@ -40,6 +39,7 @@ from .runtime.descriptors import (
     refuse_duplicates,
 )
 from .runtime.functions import Function
+from .runtime.pyflink_layout import ExecutionMode, stored_key, stored_state
 from .runtime.recording import states_of
 from .timers import TimerServiceDescriptor
 

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..compat.description import StateKind
-from ..serializers.errors import DeclarationError
-from ..serializers.hints import serializer_for
-from ..serializers.pyflink.coder_hints import coder_for
-from ..serializers.pyflink.contents import ConvertEach, PyFlinkBytes, PyFlinkElements, PyFlinkKey
-from ..serializers.rows.serializers import RowSerializer
-from .runtime.descriptors import (
+from ...compat.description import StateKind
+from ...serializers.errors import DeclarationError
+from ...serializers.hints import serializer_for
+from ...serializers.pyflink.coder_hints import coder_for
+from ...serializers.pyflink.contents import ConvertEach, PyFlinkBytes, PyFlinkElements, PyFlinkKey
+from ...serializers.rows.serializers import RowSerializer
+from .descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,
     StateDescriptor,
@@ -33,7 +33,7 @@ from .runtime.descriptors import (
 )
 
 if TYPE_CHECKING:
-    from ..serializers.serializer import TypeSerializer
+    from ...serializers.serializer import TypeSerializer
 
 PREFIX = "python-state-"
 """What the name of a state in process mode begins with."""
