@@ -1,5 +1,16 @@
 """Streams, functions, states and windows."""
 
+from .checkpointing_mode import CheckpointingMode
+from .data_stream import (
+    BroadcastConnectedStream,
+    BroadcastStream,
+    ConnectedStreams,
+    DataStream,
+    DataStreamSink,
+    KeyedStream,
+    WindowedStream,
+)
+from .execution_mode import RuntimeExecutionMode
 from .functions import (
     AggregateFunction,
     BroadcastProcessFunction,
@@ -23,6 +34,7 @@ from .functions import (
     WindowFunction,
 )
 from .output_tag import OutputTag
+from .stream_execution_environment import StreamExecutionEnvironment
 from .time_domain import TimeDomain
 from .timerservice import TimerService
 from .window import (
@@ -37,10 +49,12 @@ from .window import (
 )
 
 __all__ = [
-    "AggregateFunction", "BroadcastProcessFunction", "CoFlatMapFunction", "CoMapFunction", "CoProcessFunction",
-    "CountWindow", "FilterFunction", "FlatMapFunction", "GlobalWindow",
-    "KeySelector", "KeyedBroadcastProcessFunction", "KeyedCoProcessFunction",
-    "KeyedProcessFunction", "MapFunction", "MergingWindowAssigner", "OutputTag", "Partitioner", "ProcessFunction",
-    "ProcessWindowFunction", "ReduceFunction", "RuntimeContext", "SinkFunction", "SourceFunction", "TimeDomain",
-    "TimeWindow", "TimerService", "Trigger", "TriggerResult", "Window", "WindowAssigner", "WindowFunction",
+    "AggregateFunction", "BroadcastConnectedStream", "BroadcastProcessFunction", "BroadcastStream",
+    "CheckpointingMode", "CoFlatMapFunction", "CoMapFunction", "CoProcessFunction", "ConnectedStreams", "CountWindow",
+    "DataStream", "DataStreamSink", "FilterFunction", "FlatMapFunction", "GlobalWindow", "KeySelector",
+    "KeyedBroadcastProcessFunction", "KeyedCoProcessFunction", "KeyedProcessFunction", "KeyedStream", "MapFunction",
+    "MergingWindowAssigner", "OutputTag", "Partitioner", "ProcessFunction", "ProcessWindowFunction", "ReduceFunction",
+    "RuntimeContext", "RuntimeExecutionMode", "SinkFunction", "SourceFunction", "StreamExecutionEnvironment",
+    "TimeDomain", "TimeWindow", "TimerService", "Trigger", "TriggerResult", "Window", "WindowAssigner",
+    "WindowFunction", "WindowedStream",
 ]  # fmt: skip

@@ -29,6 +29,17 @@ if TYPE_CHECKING:
 SPARK_PREFIX, VARIABLE_PREFIX = "spark.stateshift.", "STATESHIFT_"
 
 _UNITS = {"": 0, "b": 0, "bytes": 0, "k": 10, "kb": 10, "m": 20, "mb": 20, "g": 30, "gb": 30, "t": 40, "tb": 40}
+_LENGTHS = {
+    name: length
+    for length, names in (
+        (1, ("", "ms", "milli", "millis", "millisecond", "milliseconds")),
+        (1000, ("s", "sec", "secs", "second", "seconds")),
+        (60_000, ("m", "min", "minute", "minutes")),
+        (3_600_000, ("h", "hour", "hours")),
+        (86_400_000, ("d", "day", "days")),
+    )
+    for name in names
+}
 _MEMORY = re.compile(r"([0-9]+)\s*([a-z]*)")
 
 
@@ -38,8 +49,8 @@ class Option:
 
     Attributes:
         key: The key; with `*` at its end it stands for all keys that begin so.
-        type: boolean, number, decimal, fraction, memory, choice, list or text.
-        effect: done, warned or refused.
+        type: boolean, number, decimal, fraction, memory, duration, choice, list or text.
+        effect: done, local (by the local environment; elsewhere as warned), warned or refused.
         note: What is different from Flink, or why the key has no effect.
         default: The default as text; "": there is none.
         former: Earlier names of the key.
@@ -57,7 +68,7 @@ class Option:
     harmless: str = ""
 
     def read(self, value: object) -> Any:
-        """Return a value of the option's type: memory in bytes, a list as a tuple, a choice as it is spelled here.
+        """Return a value of the option's type: memory in bytes, durations in ms, lists as tuples, choices as they are spelled here.
 
         Raises:
             DeclarationError: The value does not have the type.
@@ -81,6 +92,13 @@ def _read_memory(text: str, _: tuple[str, ...]) -> int:
     return int(found[1]) << _UNITS[found[2]]
 
 
+def _read_duration(text: str, _: tuple[str, ...]) -> int:
+    found = _MEMORY.fullmatch(text.lower())
+    if found is None:
+        raise ValueError(text)
+    return int(found[1]) * _LENGTHS[found[2]]
+
+
 def _read_fraction(text: str, _: tuple[str, ...]) -> float:
     number = float(text)
     if not 0 <= number <= 1:
@@ -94,11 +112,19 @@ _READERS: dict[str, Callable[[str, tuple[str, ...]], Any]] = {
     "decimal": lambda text, _: float(text),
     "fraction": _read_fraction,
     "memory": _read_memory,
+    "duration": _read_duration,
     "choice": lambda text, choices: {choice.lower(): choice for choice in choices}[text.lower()],
     "list": lambda text, _: tuple(part.strip() for part in text.split(";") if part.strip()),
     "text": lambda text, _: text,
 }
-_EXAMPLES = {"boolean": "true", "number": "4", "decimal": "10.0", "fraction": "0.5", "memory": "64 mb", "list": "A;B"}
+_EXAMPLES = {
+    "boolean": "true",
+    "number": "4",
+    "decimal": "10.0",
+    "fraction": "0.5",
+    "memory": "64 mb",
+    "list": "A;B",
+} | {"duration": "10 s"}
 
 
 @cache
@@ -147,6 +173,7 @@ class Configuration:
         spark: Mapping[str, str] | None = None,
         environment: Mapping[str, str] | None = None,
         start: Path | None = None,
+        is_local: bool = False,
     ) -> Configuration:
         """Read the configuration from all its places; the earlier argument wins.
 
@@ -155,6 +182,7 @@ class Configuration:
             spark: The configuration of a Spark session; only keys that begin with `spark.stateshift.` are read.
             environment: Variables; by default those of the process.
             start: Where the search for a `pyproject.toml` begins, which goes upwards; by default the working folder.
+            is_local: Whether it is that of the local environment.
 
         Raises:
             DeclarationError: A key is unknown or refused, or a value does not have the type of its key.
@@ -168,7 +196,7 @@ class Configuration:
             ("the call", call or {}),
         )
         for place, values in places:
-            found.update(_checked(place, values))
+            found.update(_checked(place, values, is_local=is_local))
         return cls(found)
 
     def __getitem__(self, key: str) -> Any:
@@ -178,7 +206,7 @@ class Configuration:
         return self.values.get(key, default)
 
 
-def _checked(place: str, values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _checked(place: str, values: Mapping[str, Any], *, is_local: bool) -> Iterator[tuple[str, Any]]:
     for key, value in values.items():
         try:
             option = find_option(key)
@@ -188,7 +216,7 @@ def _checked(place: str, values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]
         except DeclarationError as error:
             error.where.setdefault("configuration", place)
             raise
-        if option.effect == "warned":
+        if option.effect == "warned" or (option.effect == "local" and not is_local):
             warnings.warn(f"{key} in {place} has no effect: {option.note}", UserWarning, stacklevel=4)
         else:
             yield option.key, read

@@ -27,6 +27,7 @@ from .functions import (
     KeyedProcessFunction,
     MapFunction,
     ProcessFunction,
+    SinkFunction,
 )
 from .timer_service import MIN_WATERMARK, InternalTimerService, TimerService
 
@@ -286,6 +287,13 @@ def _steps(function: Function) -> tuple[tuple[Step, ...], tuple[type[contexts.Ba
     return plain, (contexts.BaseContext,) * len(plain)
 
 
+def _invoking(function: SinkFunction) -> Step:
+    def invoke(value: Any, _: Any) -> None:
+        function.invoke(value)
+
+    return invoke
+
+
 def _plain_steps(function: Function) -> tuple[Step, ...]:
     """Return what is called for the elements of each input of a function that takes no context."""
     if isinstance(function, MapFunction):
@@ -294,6 +302,8 @@ def _plain_steps(function: Function) -> tuple[Step, ...]:
         return (lambda value, _: function.flat_map(value),)
     if isinstance(function, FilterFunction):
         return (lambda value, _: (value,) if function.filter(value) else None,)
+    if isinstance(function, SinkFunction):
+        return (_invoking(function),)
     if isinstance(function, CoMapFunction):
         return (lambda value, _: (function.map1(value),), lambda value, _: (function.map2(value),))
     if isinstance(function, CoFlatMapFunction):

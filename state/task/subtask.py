@@ -146,6 +146,8 @@ class Subtask(ABC):
         self.checkpoint_id = 0
         self._is_open = False
         self._is_disposed = True
+        self._backend: Any = None
+        self._check: RestoreCheck | None = None
 
     @abstractmethod
     def current_processing_time(self) -> int:
@@ -201,7 +203,7 @@ class Subtask(ABC):
         task, self._check = self.task, check
         key = self._key if self._check is None else self._check.key
         self._is_disposed = False
-        self._backend: Any = None if key is None else self._factory(key, task.max_parallelism, self.key_groups)
+        self._backend = None if key is None else self._factory(key, task.max_parallelism, self.key_groups)
         self._operator_states = OperatorStateBackend(self._check)
         if self._backend is not None:
             for snapshot in snapshots:

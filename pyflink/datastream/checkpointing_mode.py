@@ -1,0 +1,5 @@
+"""What a checkpoint promises."""
+
+from ...state.environment.settings import CheckpointingMode
+
+__all__ = ["CheckpointingMode"]
