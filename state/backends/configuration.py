@@ -68,7 +68,7 @@ class Option:
     harmless: str = ""
 
     def read(self, value: object) -> Any:
-        """Return a value of the option's type: memory in bytes, durations in ms, lists as tuples, choices as they are spelled here.
+        """Return a value of the type of the option: memory in bytes, durations in ms, lists as tuples.
 
         Raises:
             DeclarationError: The value does not have the type.
