@@ -15,7 +15,7 @@ from ..backends.heap.backend import HashMapStateBackend
 from ..runtime.output_tag import CheckedOutput
 from ..runtime.sources import SourceContext
 from ..runtime.timer_service import MAX_WATERMARK, MIN_WATERMARK, system_clock
-from ..runtime.windows.assigners import milliseconds
+from ..runtime.windows.triggers import milliseconds
 from ..runtime.windows.windowed_stream import WindowOperation
 from ..task.subtask import FunctionSubtask, SourceSubtask
 from .graph import Partition

@@ -24,6 +24,7 @@ from ..runtime.functions import (
     MapFunction,
     SinkFunction,
 )
+from ..runtime.windows.assigners import CountSlidingWindowAssigner, CountTumblingWindowAssigner
 from ..runtime.windows.functions import (
     AllWindowApply,
     AllWindowFunction,
@@ -448,6 +449,15 @@ class KeyedStream(DataStream):
     def window(self, window_assigner: WindowAssigner[Any, Any]) -> WindowedStream:
         """Put the elements of each key into windows."""
         return WindowedStream(self, Windows(window_assigner, self.get_type()))
+
+    def count_window(self, size: int, slide: int = 0) -> WindowedStream:
+        """Put the elements of each key into windows of a number of elements.
+
+        Args:
+            size: The number of elements of a window.
+            slide: After how many elements the next window begins; 0: when the one before is full.
+        """
+        return self.window(CountSlidingWindowAssigner(size, slide) if slide else CountTumblingWindowAssigner(size))
 
 
 @attrs.frozen

@@ -20,7 +20,6 @@ CONNECTOR = "a connector of Java; on Spark: a source and a sink of Spark"
 FORMAT = "a format of Java; on Spark: a source and a sink of Spark"
 OWN = "a part of PyFlink's own runtime"
 SETTINGS = "[keys of the configuration](configuration.md)"
-ON_SPARK = "`stateshift.spark`: [StreamJob and its streams](api/spark.md)"
 
 ELSEWHERE = {
     "common.serializer": {
@@ -36,29 +35,22 @@ ELSEWHERE = {
         "EmbeddedRocksDBStateBackend HashMapStateBackend": SETTINGS,
         "PredefinedOptions": "`stateshift.RocksDBOptionsFactory`, or " + SETTINGS,
     },
-    "datastream.data_stream": {
-        "DataStream KeyedStream ConnectedStreams BroadcastStream BroadcastConnectedStream DataStreamSink": ON_SPARK,
-        "WindowedStream": "`stateshift.WindowedStream`: [Use windows](../how-to/use-windows.md)",
-    },
-    "datastream.stream_execution_environment": {"StreamExecutionEnvironment": ON_SPARK},
 }
 """Module -> names, and what does the same. A module that re-exports a name of another one need not be named."""
 
 NOT = {
     "common": {
         "CompletableFuture ConfigOption ConfigOptions": JAVA,
-        "InputDependencyConstraint JobClient JobExecutionResult JobID JobStatus RestartStrategies"
-        " RestartStrategyConfiguration ExecutionConfig": NO_CLUSTER,
+        "InputDependencyConstraint JobClient JobID JobStatus": NO_CLUSTER,
+        "RestartStrategies RestartStrategyConfiguration": NO_CLUSTER,
         "SerializationSchema DeserializationSchema ByteArraySchema": CONNECTOR,
         "AssignerWithPeriodicWatermarksWrapper": JAVA,
     },
     "common.completable_future": {"*": JAVA},
     "common.config_options": {"*": JAVA},
-    "common.execution_config": {"*": NO_CLUSTER},
     "common.input_dependency_constraint": {"*": NO_CLUSTER},
     "common.io": {"*": JAVA},
     "common.job_client": {"*": NO_CLUSTER},
-    "common.job_execution_result": {"*": NO_CLUSTER},
     "common.job_id": {"*": NO_CLUSTER},
     "common.job_status": {"*": NO_CLUSTER},
     "common.restart_strategy": {"*": NO_CLUSTER},
@@ -73,7 +65,6 @@ NOT = {
         "JobManagerCheckpointStorage": NO_CLUSTER,
         "CustomCheckpointStorage": "it wraps a class of Java",
     },
-    "datastream.checkpointing_mode": {"CheckpointingMode": "it is always exactly once"},
     "datastream.connectors": {"*": CONNECTOR},
     "datastream.connectors.base": {"*": CONNECTOR},
     "datastream.connectors.cassandra": {"*": CONNECTOR},
@@ -93,11 +84,8 @@ NOT = {
     "datastream.connectors.pulsar": {"*": CONNECTOR},
     "datastream.connectors.rabbitmq": {"*": CONNECTOR},
     "datastream.data_stream": {
-        "AllWindowedStream": "key the stream by one key",
         "CachedDataStream": NO_CLUSTER,
-        "CloseableIterator": "results are lists and DataFrames",
     },
-    "datastream.execution_mode": {"*": "a bounded stream runs as any other"},
     "datastream.formats.avro": {"*": FORMAT},
     "datastream.formats.csv": {"*": FORMAT},
     "datastream.formats.json": {"*": FORMAT},

@@ -24,6 +24,7 @@ from stateshift.pyflink.datastream import (
     SinkFunction,
     SourceFunction,
     StreamExecutionEnvironment,
+    WindowFunction,
 )
 from stateshift.pyflink.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from stateshift.pyflink.datastream.window import TumblingEventTimeWindows
@@ -194,6 +195,17 @@ def test_windows_of_event_time(env, parallelism):
 
     assert [("hi", 0, 5, 2), ("hi", 15, 20, 1), ("yo", 0, 5, 1)] == sorted(found)
     assert [("hi", 5), ("hi", 15), ("yo", 2)] == sorted(reduced, key=lambda pair: (pair[0], pair[1]))
+
+
+def test_count_windows(env):
+    class Sum(WindowFunction):
+        def apply(self, key, window, inputs):
+            return [(key, sum(number for number, _ in inputs))]
+
+    keyed = env.from_collection([(1, "a"), (2, "b"), (3, "a"), (4, "a"), (5, "a")]).key_by(lambda pair: pair[1])
+
+    assert [("a", 4), ("a", 9)] == list(keyed.count_window(2).apply(Sum()).execute_and_collect())
+    assert [("a", 4), ("a", 7), ("a", 9)] == list(keyed.count_window(2, 1).apply(Sum()).execute_and_collect())
 
 
 class WithWatermarks(SourceFunction):
