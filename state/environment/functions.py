@@ -85,7 +85,8 @@ def function_of(kind: type, given: Any) -> Any:
     """
     if isinstance(given, kind):
         return given
-    if not callable(given) or isinstance(given, type | Function):
+    is_class = isinstance(given, type) and issubclass(given, Function)
+    if not callable(given) or isinstance(given, Function) or is_class:
         raise DeclarationError(
             f"{shown(given)} is no {kind.__name__}", advice=f"pass a function, or an object of a {kind.__name__}"
         )

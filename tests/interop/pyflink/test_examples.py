@@ -1,0 +1,64 @@
+"""PyFlink's own examples, and programs of ours: run here with other imports, and by real PyFlink, with equal results.
+
+STATESHIFT_PYFLINK is a folder with the package `pyflink`; the Python of its environment runs it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+OWN = sorted((Path(__file__).parent / "programs").glob("*.py"))
+EXAMPLES = [
+    "word_count", "basic_operations", "state_access", "event_time_timer", "process_json_data",
+    "windowing/session_with_dynamic_gap_window", "windowing/session_with_gap_window", "windowing/sliding_time_window",
+    "windowing/tumbling_count_window", "windowing/tumbling_time_window",
+]  # fmt: skip
+NUMBER = re.compile(r"\d+\.\d+")
+SAID = re.compile(r"Executing|Use --|Printing|PYFLINK_CYTHON|No module named|Using Any|Job has been submitted|\s*$|\d+> $")
+
+
+@pytest.fixture(scope="module")
+def packages():
+    if "STATESHIFT_PYFLINK" not in os.environ:
+        pytest.skip("STATESHIFT_PYFLINK names no folder with the package pyflink")
+    return Path(os.environ["STATESHIFT_PYFLINK"])
+
+
+def printed(python, program, folder):
+    """Run a program, and return the elements that it prints, without the number of the subtask."""
+    path = f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}"  # its workers call `python`
+    done = subprocess.run(
+        [python, program], cwd=folder, env=os.environ | {"PATH": path}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [re.sub(r"^\d+> ", "", line) for line in done.stdout.splitlines() if not SAID.match(line)]
+    return sorted(NUMBER.sub(lambda found: f"{float(found[0]):.3f}", line) for line in lines)  # floats of 32 bits
+
+
+def here(text):
+    return re.sub(r"^(from|import) pyflink", r"\1 stateshift.pyflink", text, flags=re.MULTILINE)
+
+
+def compare(packages, original, folder):
+    program = folder / original.name
+    program.write_text(here(original.read_text(encoding="utf-8")), encoding="utf-8")
+    ours = printed(sys.executable, program, folder)
+
+    assert ours
+    assert printed(str(packages.parents[2] / "bin" / "python"), original, folder) == ours
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_of_pyflink(packages, name, tmp_path):
+    compare(packages, packages / "pyflink" / "examples" / "datastream" / f"{name}.py", tmp_path)
+
+
+@pytest.mark.parametrize("program", OWN, ids=[program.stem for program in OWN])
+def test_a_program_of_ours(packages, program, tmp_path):
+    compare(packages, program, tmp_path)
