@@ -8,7 +8,6 @@ from ...serializers.errors import DeclarationError, shown
 from ...serializers.hints import serializer_for
 from ...serializers.rows.values import Row
 from ..backends.restore_check import RESTORING
-from ..entry_keys import decode, encode
 from ..runtime.files import FileSource
 from ..runtime.sources import SourceFunction
 from .execution import JobExecutionResult, LocalRun
@@ -16,6 +15,7 @@ from .files import FileLines
 from .graph import Edge, Transformation
 from .settings import Settings
 from .streams import DataStream, type_of
+from .typed import passing
 
 if TYPE_CHECKING:
     import os
@@ -185,10 +185,9 @@ class StreamExecutionEnvironment:
         """
         elements, typed = list(collection), type_of(type_info)
         if typed is not None:
-            serializer = serializer_for(typed)
-            of_rows = serializer.snapshot_configuration().kind == "row"
+            of_rows = serializer_for(typed).snapshot_configuration().kind == "row"
             rows = (Row._of(one) if of_rows and isinstance(one, tuple | list) else one for one in elements)  # noqa: SLF001
-            elements = [decode(serializer, encode(serializer, one)) for one in rows]
+            elements = list(map(passing(typed), rows))
         made = Transformation(Elements(elements), "Collection Source")
         return DataStream(self, self.added(made)._edges, typed)  # noqa: SLF001 - its own package
 

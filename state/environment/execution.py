@@ -25,7 +25,6 @@ from ...serializers.hints import serializer_for
 from ..backends.restore import restorable, restored_facts
 from ..backends.restore_check import RestoreRefused
 from ..backends.snapshots import OperatorSnapshot, SubtaskSnapshot, publish_snapshot
-from ..entry_keys import decode, encode
 from ..job import DEFAULT_KEY_GROUPS, Operator
 from ..key_groups import check_parallelism, key_group, key_hasher, subtask_of
 from ..publication.checkpoints import open_checkpoints
@@ -43,6 +42,7 @@ from ..task.subtask import StoredOperator
 from .files import Finishing
 from .graph import Partition, in_order
 from .stations import FunctionTask, Outputs, Rest, SourceTask, Station, Stopped, WatermarkTask
+from .typed import passing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -148,6 +148,7 @@ class LocalRun:
                 self._storage = stack.enter_context(self._opened_storage(stack))
             self._next_marks_ms = now + self._settings.auto_watermark_ms
             self._read(ends_time=not savepoint)
+            self.rest.end()
             if savepoint:
                 self._take_savepoint(savepoint)
             elif self._storage is not None:
@@ -385,8 +386,8 @@ def _typed(type_info: Any, ways: Sequence[Collect]) -> Collect:
     collect = ways[0] if len(ways) == 1 else _to_all(ways)
     if type_info is None:
         return collect
-    serializer = serializer_for(type_info)
-    return lambda value, timestamp: collect(decode(serializer, encode(serializer, value)), timestamp)
+    passed = passing(type_info)
+    return lambda value, timestamp: collect(passed(value), timestamp)
 
 
 def _to_all(ways: Sequence[Collect]) -> Collect:

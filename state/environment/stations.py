@@ -55,15 +55,22 @@ class Rest:
 
     def reached(self) -> None:
         """Take notice of such a moment; raises `Stopped`."""
+        if self.due == _NEVER:
+            return  # a checkpoint takes the locks of sources, and leaves them
         if time.monotonic() >= self.due:
-            self.due = float("inf")  # a checkpoint takes the lock of a source, and leaves it
+            self.due = _NEVER
             self.beat()
             self.due = time.monotonic() + _BEAT_S
         if self.is_enough():
             raise Stopped
 
+    def end(self) -> None:
+        """Have no such moments any more."""
+        self.due = _NEVER
+
 
 _BEAT_S = 0.001
+_NEVER = float("inf")
 
 
 @attrs.define

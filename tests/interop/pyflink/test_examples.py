@@ -20,7 +20,9 @@ EXAMPLES = [
     "windowing/tumbling_count_window", "windowing/tumbling_time_window",
 ]  # fmt: skip
 NUMBER = re.compile(r"\d+\.\d+")
-SAID = re.compile(r"Executing|Use --|Printing|PYFLINK_CYTHON|No module named|Using Any|Job has been submitted|\s*$|\d+> $")
+SAID = re.compile(
+    r"Executing|Use --|Printing|PYFLINK_CYTHON|No module named|Using Any|Job has been submitted|\s*$|\d+> $"
+)
 
 
 @pytest.fixture(scope="module")

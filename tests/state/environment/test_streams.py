@@ -105,6 +105,30 @@ def test_an_element_has_the_type_of_its_stream(env):
     assert "Numbers" in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("type_info", "given", "expected"),
+    [
+        (Types.LONG(), True, 1),
+        (Types.TUPLE([Types.STRING(), Types.DOUBLE()]), ["a", 2], ("a", 2.0)),
+        (Types.FLOAT(), 0.1, 0.10000000149011612),
+        (Types.LIST(Types.INT()), (1, 2), [1, 2]),
+    ],
+)
+def test_a_value_is_what_it_is_read_as(env, type_info, given, expected):
+    (found,) = env.from_collection([given], type_info).execute_and_collect()
+    (mapped,) = env.from_collection([given]).map(lambda value: value, type_info).execute_and_collect()
+
+    assert [(expected, type(expected))] * 2 == [(found, type(found)), (mapped, type(mapped))]
+
+
+@pytest.mark.parametrize(
+    ("type_info", "given"), [(Types.BYTE(), 128), (Types.INT(), -(2**31) - 1), (Types.STRING(), 1)]
+)
+def test_a_value_that_does_not_fit_its_type_is_refused(env, type_info, given):
+    with pytest.raises(ValueNotConvertible):
+        env.from_collection([given]).map(lambda value: value, type_info).execute_and_collect()
+
+
 def test_fields_are_summed_and_compared(env):
     def results(method, elements, position, type_info=None):
         keyed = env.from_collection(elements, type_info).key_by(lambda value: value[0])
