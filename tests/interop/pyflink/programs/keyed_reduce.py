@@ -19,5 +19,5 @@ for each in ("sum", "min", "max", "min_by", "max_by"):
     keyed(each, "n")
     keyed(each, 1)
 numbers = env.from_collection([1, 2, 3], Types.INT()).union(env.from_collection([4], Types.INT()))
-numbers.key_by(lambda n: n % 2, Types.INT()).reduce(lambda one, two: one * 10).filter(lambda n: n >= 10).print()
+numbers.key_by(lambda n: n % 2, Types.INT()).reduce(lambda one, two: one + two).filter(lambda n: n > 5).print()
 env.execute()
