@@ -37,14 +37,14 @@ _FIELDS = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "
 
 
 def _local(place: str) -> Path:
-    """Return the path of a local file or folder.
+    """Return the path of a local file or folder, also for a run that is started in another folder.
 
     Raises:
         DeclarationError: It is on a store.
     """
     found = _SCHEME.match(place)
     if found is None:
-        return Path(place)
+        return Path(place).absolute()
     if found[1].lower() != "file":
         raise DeclarationError(f"{place} is not on this machine", advice="name a local path")
     return Path(place[found.end() :])

@@ -57,6 +57,8 @@ class Transformation:
         inputs: The edges of each input; none: a source.
         key_type: The type hint or serializer of the keys; None: it is not keyed.
         output_type: The type hint or serializer of the results; None: any value.
+        keeps_any: Whether it keeps elements that have no type. They may then be of any class, as long as they are not
+            written.
         uid: By what its state is found again; "": by its place in the program.
         parallelism: The number of its subtasks; None: that of the environment.
         max_parallelism: The number of its key groups; None: that of the environment.
@@ -68,6 +70,7 @@ class Transformation:
     inputs: tuple[tuple[Edge, ...], ...] = ()
     key_type: Any = None
     output_type: Any = None
+    keeps_any: bool = False
     uid: str = ""
     parallelism: int | None = None
     max_parallelism: int | None = None

@@ -238,7 +238,7 @@ class FunctionTask(FunctionSubtask, Station):
 
     def __init__(self, transformation: Transformation, backend: BackendFactory, task: TaskInfo, uid: str) -> None:
         Station.__init__(self)
-        self._inputs = len(transformation.inputs)
+        self._inputs, self._keeps_any = len(transformation.inputs), transformation.keeps_any
         function, key_type = _own(transformation.body), transformation.key_type
         super().__init__(function, key_type, backend=backend, task=task, uid=uid)
 
@@ -266,7 +266,7 @@ class FunctionTask(FunctionSubtask, Station):
 
     def _seen(self, backend: KeyedStateBackend) -> KeyedStateBackend:
         if isinstance(backend, HashMapStateBackend):
-            backend.checks_values = True  # a wrong value is found where it is handed over
+            backend.checks_values = not self._keeps_any  # a wrong value is found where it is handed over
         return backend
 
     def _create(self, context: RuntimeContext, backend: KeyedStateBackend | None, output: Output) -> None:

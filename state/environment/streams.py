@@ -423,7 +423,7 @@ class KeyedStream(DataStream):
         if not callable(func):
             raise DeclarationError(f"{shown(func)} is no function of two elements")
         body = KeyedReduce(func, self.get_type(), at_end=self._env.is_batch)
-        made = self._then(body, "Reduce", **self._keys)
+        made = self._then(body, "Reduce", keeps_any=self._type is None, **self._keys)
         return DataStream(self._env, made._edges, self._type)  # noqa: SLF001 - its own class
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream:
@@ -537,7 +537,9 @@ class WindowedStream:
         return given
 
     def _made(self, operation: WindowOperation, output_type: Any) -> DataStream:
-        return self._keyed._then(operation, "Window", output_type, **self._keyed._keys)  # noqa: SLF001 - its own module
+        keyed = self._keyed
+        facts = {"keeps_any": keyed._type is None, **keyed._keys}  # noqa: SLF001 - its own module
+        return keyed._then(operation, "Window", output_type, **facts)  # noqa: SLF001
 
 
 @attrs.frozen

@@ -1,6 +1,6 @@
 """PyFlink's own examples, and programs of ours: run here with other imports, and by real PyFlink, with equal results.
 
-STATESHIFT_PYFLINK is a folder with the package `pyflink`; the Python of its environment runs it.
+STATESHIFT_PYFLINK has PyFlink and its examples; the Python of its environment runs them.
 """
 
 from __future__ import annotations
@@ -25,13 +25,6 @@ SAID = re.compile(
 )
 
 
-@pytest.fixture(scope="module")
-def packages():
-    if "STATESHIFT_PYFLINK" not in os.environ:
-        pytest.skip("STATESHIFT_PYFLINK names no folder with the package pyflink")
-    return Path(os.environ["STATESHIFT_PYFLINK"])
-
-
 def printed(python, program, folder):
     """Run a program, and return the elements that it prints, without the number of the subtask."""
     path = f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}"  # its workers call `python`
@@ -47,20 +40,21 @@ def here(text):
     return re.sub(r"^(from|import) pyflink", r"\1 stateshift.pyflink", text, flags=re.MULTILINE)
 
 
-def compare(packages, original, folder):
+def compare(pyflink_python, original, folder):
     program = folder / original.name
     program.write_text(here(original.read_text(encoding="utf-8")), encoding="utf-8")
     ours = printed(sys.executable, program, folder)
 
     assert ours
-    assert printed(str(packages.parents[2] / "bin" / "python"), original, folder) == ours
+    assert printed(pyflink_python, original, folder) == ours
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_an_example_of_pyflink(packages, name, tmp_path):
-    compare(packages, packages / "pyflink" / "examples" / "datastream" / f"{name}.py", tmp_path)
+def test_an_example_of_pyflink(pyflink_python, name, tmp_path):
+    packages = Path(os.environ["STATESHIFT_PYFLINK"])
+    compare(pyflink_python, packages / "pyflink" / "examples" / "datastream" / f"{name}.py", tmp_path)
 
 
 @pytest.mark.parametrize("program", OWN, ids=[program.stem for program in OWN])
-def test_a_program_of_ours(packages, program, tmp_path):
-    compare(packages, program, tmp_path)
+def test_a_program_of_ours(pyflink_python, program, tmp_path):
+    compare(pyflink_python, program, tmp_path)

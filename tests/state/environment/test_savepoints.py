@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stateshift import Savepoint
+from stateshift import Savepoint, verify
 from stateshift.pyflink.common import Configuration, Types
 from stateshift.pyflink.datastream import (
     KeyedProcessFunction,
@@ -97,6 +97,7 @@ def test_all_operators_are_in_one_savepoint(tmp_path):
             return [sorted(inputs)]
 
     assert [] == results(program(environment(), [1, 2, 3, 4, 5]), savepoint=tmp_path / "sp")
+    assert verify(tmp_path / "sp").ok
     uids = {one.uid for one in Savepoint.open(str(tmp_path / "sp")).operators}
     assert {"batches", "sums", "windows"} == uids
     assert [[1, 2, 4, 6]] == results(program(environment(savepoint=tmp_path / "sp", parallelism=2), [6]))

@@ -10,6 +10,7 @@ import pytest
 from stateshift.pyflink.common import Duration, Row, Time, Types, WatermarkStrategy
 from stateshift.pyflink.common.watermark_strategy import TimestampAssigner
 from stateshift.pyflink.datastream import (
+    AggregateFunction,
     BroadcastProcessFunction,
     CoMapFunction,
     CoProcessFunction,
@@ -26,9 +27,11 @@ from stateshift.pyflink.datastream import (
     StreamExecutionEnvironment,
     WindowFunction,
 )
+from stateshift.pyflink.datastream.functions import AllWindowFunction, ProcessAllWindowFunction
 from stateshift.pyflink.datastream.state import MapStateDescriptor, ValueStateDescriptor
-from stateshift.pyflink.datastream.window import TumblingEventTimeWindows
+from stateshift.pyflink.datastream.window import EventTimeSessionWindows, TumblingEventTimeWindows
 from stateshift.serializers.errors import DeclarationError, ValueNotConvertible
+from stateshift.serializers.pickled.serializers import PickleSerializer
 
 WORDS = ["to be or not", "to be"]
 
@@ -219,6 +222,64 @@ def test_windows_of_event_time(env, parallelism):
 
     assert [("hi", 0, 5, 2), ("hi", 15, 20, 1), ("yo", 0, 5, 1)] == sorted(found)
     assert [("hi", 5), ("hi", 15), ("yo", 2)] == sorted(reduced, key=lambda pair: (pair[0], pair[1]))
+
+
+def test_windows_of_a_stream_without_keys(env):
+    class Sum(AllWindowFunction):
+        def apply(self, window, inputs):
+            return [("sum", sum(number for _, number in inputs))]
+
+    class Count(ProcessAllWindowFunction):
+        def process(self, context, elements):
+            yield context.window().start, len(list(elements))
+
+    class Mean(AggregateFunction):
+        def create_accumulator(self):
+            return 0, 0
+
+        def add(self, value, accumulator):
+            return accumulator[0] + value[1], accumulator[1] + 1
+
+        def get_result(self, accumulator):
+            return accumulator[0] / accumulator[1]
+
+        def merge(self, acc_a, acc_b):
+            return acc_a[0] + acc_b[0], acc_a[1] + acc_b[1]
+
+    env.set_parallelism(3)
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(SecondField())
+    stream = env.from_collection([("a", 1), ("b", 3), ("a", 12)]).assign_timestamps_and_watermarks(strategy)
+    windows = stream.window_all(TumblingEventTimeWindows.of(Time.milliseconds(10)))
+    sessions = stream.key_by(lambda _: "one").window(EventTimeSessionWindows.with_gap(Time.milliseconds(10)))
+
+    assert [("sum", 4), ("sum", 12)] == list(windows.apply(Sum()).execute_and_collect())
+    assert [(0, 2), (10, 1)] == list(windows.process(Count()).execute_and_collect())
+    assert [2.0, 12.0] == list(
+        windows.aggregate(Mean(), accumulator_type=Types.TUPLE([int, int])).execute_and_collect()
+    )
+    assert [16 / 3] == list(sessions.aggregate(Mean()).execute_and_collect())
+
+
+class Event:
+    def __init__(self, number):
+        self.number = number
+
+
+def test_elements_of_any_class_are_kept_in_memory_and_written_with_a_type_only(env, tmp_path):
+    class Numbers(WindowFunction):
+        def apply(self, key, window, inputs):
+            return [[event.number for event in inputs]]
+
+    def program(type_info=None):
+        keyed = env.from_collection([Event(1), Event(2), Event(3)], type_info).key_by(lambda _: 0, Types.INT())
+        return keyed.count_window(2).apply(Numbers())
+
+    assert [[1, 2]] == list(program().execute_and_collect())
+    program()
+    with pytest.raises(ValueNotConvertible, match="which the serializer does not list"):
+        env.execute(savepoint=tmp_path / "sp")
+    program(PickleSerializer(Event))
+    env.execute(savepoint=tmp_path / "typed")
 
 
 def test_count_windows(env):
