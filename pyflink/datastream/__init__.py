@@ -1,5 +1,6 @@
 """Streams, functions, states and windows."""
 
+from .checkpoint_config import CheckpointConfig
 from .checkpointing_mode import CheckpointingMode
 from .data_stream import (
     BroadcastConnectedStream,
@@ -49,7 +50,7 @@ from .window import (
 )
 
 __all__ = [
-    "AggregateFunction", "BroadcastConnectedStream", "BroadcastProcessFunction", "BroadcastStream",
+    "AggregateFunction", "BroadcastConnectedStream", "BroadcastProcessFunction", "BroadcastStream", "CheckpointConfig",
     "CheckpointingMode", "CoFlatMapFunction", "CoMapFunction", "CoProcessFunction", "ConnectedStreams", "CountWindow",
     "DataStream", "DataStreamSink", "FilterFunction", "FlatMapFunction", "GlobalWindow", "KeySelector",
     "KeyedBroadcastProcessFunction", "KeyedCoProcessFunction", "KeyedProcessFunction", "KeyedStream", "MapFunction",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ...serializers.errors import DeclarationError, shown
 from ...serializers.hints import serializer_for
 from ...serializers.rows.values import Row
+from ..backends.configuration import find_option
 from ..backends.restore_check import RESTORING
 from ..runtime.files import FileSource
 from ..runtime.sources import SourceFunction
@@ -49,6 +50,61 @@ class Elements(SourceFunction):
         """Do nothing: a local run ends a source at its next element."""
 
 
+class CheckpointConfig:
+    """Settings of checkpoints. A checkpoint is taken between two elements, so most have no effect, with a warning.
+
+    Args:
+        env: The environment.
+    """
+
+    def __init__(self, env: StreamExecutionEnvironment) -> None:
+        self._env = env
+
+    def _set(self, key: str, value: Any) -> Self:
+        self._env.configure({f"execution.checkpointing.{key}": value})
+        return self
+
+    def is_checkpointing_enabled(self) -> bool:
+        """Whether checkpoints are taken."""
+        return self._env.settings.checkpoint_ms is not None
+
+    def get_checkpoint_interval(self) -> int:
+        """Return how often, in milliseconds; -1: never."""
+        return self._env.get_checkpoint_interval()
+
+    def set_checkpoint_interval(self, checkpoint_interval: int) -> Self:
+        """Set how often, in milliseconds."""
+        return self._set("interval", f"{checkpoint_interval} ms")
+
+    def set_checkpointing_mode(self, checkpointing_mode: Enum) -> Self:
+        """Have no effect, with a warning."""
+        return self._set("mode", checkpointing_mode.name)
+
+    def set_checkpoint_timeout(self, checkpoint_timeout: int) -> Self:
+        """Have no effect, with a warning."""
+        return self._set("timeout", checkpoint_timeout)
+
+    def set_min_pause_between_checkpoints(self, min_pause_between_checkpoints: int) -> Self:
+        """Have no effect, with a warning."""
+        return self._set("min-pause", min_pause_between_checkpoints)
+
+    def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> Self:
+        """Have no effect, with a warning."""
+        return self._set("max-concurrent-checkpoints", max_concurrent_checkpoints)
+
+    def set_tolerable_checkpoint_failure_number(self, tolerable_checkpoint_failure_number: int) -> Self:
+        """Have no effect, with a warning: a checkpoint that fails ends the run."""
+        return self._set("tolerable-failed-checkpoints", tolerable_checkpoint_failure_number)
+
+    def enable_unaligned_checkpoints(self, enabled: bool = True) -> Self:  # noqa: FBT001, FBT002 - as in PyFlink
+        """Have no effect, with a warning."""
+        return self._set("unaligned.enabled", enabled)
+
+    def disable_unaligned_checkpoints(self) -> Self:
+        """Have no effect, with a warning."""
+        return self.enable_unaligned_checkpoints(enabled=False)
+
+
 class ExecutionConfig:
     """Further settings of an environment.
 
@@ -74,10 +130,14 @@ class StreamExecutionEnvironment:
 
     There is one thread and no network, whatever the parallelism. Bounded input ends with a watermark that fires all
     timers of event time and all windows of event time; pending timers of processing time do not fire, as in Flink.
+
+    Attributes:
+        settings: What holds for a run.
     """
 
     def __init__(self) -> None:
         self._values: dict[str, Any] = {}
+        self.settings = Settings.of({})
         self._pending: list[Transformation] = []
 
     @staticmethod
@@ -98,14 +158,10 @@ class StreamExecutionEnvironment:
     def configure(self, configuration: Any) -> Self:
         """Set values by Flink's keys; arguments and errors as of `get_execution_environment`."""
         values: Mapping[str, Any] = configuration if isinstance(configuration, dict) else configuration.to_dict()
-        Settings.of({**self._values, **values})
-        self._values.update(values)
+        self.settings = Settings.of({**self._values, **values})
+        has_effect = self.settings.configuration.values
+        self._values |= {key: value for key, value in values.items() if find_option(key).key in has_effect}
         return self
-
-    @property
-    def settings(self) -> Settings:
-        """What holds for a run."""
-        return Settings.of(self._values)
 
     def set_parallelism(self, parallelism: int) -> Self:
         """Set the number of subtasks of operators that set none; by default 1."""
@@ -144,6 +200,10 @@ class StreamExecutionEnvironment:
     def get_config(self) -> ExecutionConfig:
         """Return further settings."""
         return ExecutionConfig(self)
+
+    def get_checkpoint_config(self) -> CheckpointConfig:
+        """Return the settings of checkpoints."""
+        return CheckpointConfig(self)
 
     def enable_checkpointing(self, interval: int, mode: Any = None) -> Self:
         """Have a checkpoint taken between two elements when so much time has passed, and one at the end.

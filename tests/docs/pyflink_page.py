@@ -26,7 +26,6 @@ ELSEWHERE = {
         "TypeSerializer": "`stateshift.TypeSerializer`, whose methods take views, and which has a snapshot",
         "VoidNamespaceSerializer": "the type hint `stateshift.VoidNamespace`",
     },
-    "datastream.checkpoint_config": {"CheckpointConfig": SETTINGS},
     "datastream.checkpoint_storage": {
         "CheckpointStorage FileSystemCheckpointStorage": "`stateshift.open_checkpoints`, or " + SETTINGS
     },

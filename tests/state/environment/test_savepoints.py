@@ -7,6 +7,7 @@ import pytest
 from stateshift import Savepoint, verify
 from stateshift.pyflink.common import Configuration, Types
 from stateshift.pyflink.datastream import (
+    CheckpointingMode,
     KeyedProcessFunction,
     MapFunction,
     SourceFunction,
@@ -170,6 +171,19 @@ def test_without_a_folder_checkpoints_are_gone_with_the_run():
 
     assert "" == env.execute().checkpoint
     assert 1 == env.get_checkpoint_interval()
+
+
+def test_settings_of_checkpoints_without_an_effect_are_taken_with_a_warning():
+    env = environment()
+    config = env.get_checkpoint_config().set_checkpoint_interval(5)
+    with pytest.warns(UserWarning, match="execution.checkpointing.min-pause in the call has no effect"):
+        config.set_min_pause_between_checkpoints(7)
+    with pytest.warns(UserWarning, match="execution.checkpointing.mode in the call has no effect"):
+        config.set_checkpointing_mode(CheckpointingMode.AT_LEAST_ONCE)
+    env.set_parallelism(2)  # warns no more
+
+    assert config.is_checkpointing_enabled()
+    assert 5 == config.get_checkpoint_interval()
 
 
 def test_state_that_no_operator_claims_is_refused(tmp_path):
