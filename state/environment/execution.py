@@ -229,11 +229,12 @@ class LocalRun:
         return refused
 
     def _created(self, one: Transformation, found: StoredOperator | None) -> list[Station]:
-        parallelism = one.parallelism or self._settings.parallelism
+        parallelism = self._settings.parallelism if one.parallelism is None else one.parallelism
         if isinstance(one.body, SourceFunction):
             parallelism = 1  # as a source that is not parallel, in Flink
-        groups = one.max_parallelism or self._settings.max_parallelism
-        groups = groups or (_default_key_groups(parallelism) if found is None else found.stored.max_parallelism)
+        groups = self._settings.max_parallelism if one.max_parallelism is None else one.max_parallelism
+        if groups is None:
+            groups = _default_key_groups(parallelism) if found is None else found.stored.max_parallelism
         check_parallelism(parallelism, groups)
         stations: list[Station] = []
         for index in range(parallelism):

@@ -518,6 +518,9 @@ def test_what_cannot_be_is_refused_when_it_is_declared(env):
         env.add_source([1, 2])
     with pytest.raises(DeclarationError, match="not a key of the configuration"):
         env.configure({"parallelism.defautl": 2})
+    for refused in (numbers.map(abs).set_parallelism(0), numbers.map(abs).set_max_parallelism(0)):
+        with pytest.raises(DeclarationError, match="is not possible"):
+            refused.execute_and_collect()
     with pytest.raises(DeclarationError, match="two operators have the uid 'same'"):
         numbers.map(abs).uid("same").map(abs).uid("same").execute_and_collect()
 
