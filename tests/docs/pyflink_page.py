@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -117,16 +118,19 @@ NOT = {
 
 
 def names_of_pyflink(folder):
-    """Read PyFlink's public names by module: those of `__all__`, and all other classes and functions."""
+    """Read PyFlink's public names by module: those of `__all__`, and all other classes and functions.
+
+    Each has its public methods, but for those that are about Java.
+    """
     found = {}
     for part in PARTS:
         for file in sorted((folder / "pyflink" / part).rglob("*.py")):
             tree = ast.parse(file.read_text(encoding="utf-8"))
-            own = [
-                node.name
+            own = {
+                node.name: _methods(node)
                 for node in tree.body
                 if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_")
-            ]
+            }
             listed = [
                 name
                 for node in tree.body
@@ -136,9 +140,14 @@ def names_of_pyflink(folder):
             inner = file.relative_to(folder / "pyflink").with_suffix("")
             module = ".".join(inner.parts[:-1] if inner.name == "__init__" else inner.parts)
             if names := sorted({*own, *listed}):
-                found[module] = names
+                found[module] = {name: own.get(name, []) for name in names}
     version = ast.parse((folder / "pyflink" / "version.py").read_text(encoding="utf-8")).body[-1].value.value
     return {"apache-flink": version, "names": found}
+
+
+def _methods(node):
+    names = [item.name for item in node.body if isinstance(item, ast.FunctionDef)]
+    return sorted({name for name in names if not re.search("^_|java|(^|_)j_", name)})
 
 
 def kept():
@@ -165,7 +174,9 @@ def told(table, module, name, names):
 def verdict(module, name, names):
     """Return what is said of a name: here, elsewhere or not, and the remark."""
     if is_here(module, name):
-        return "here", ""
+        thing = getattr(import_module(f"stateshift.pyflink.{module}"), name)
+        lacking = [f"`{method}`" for method in names[module][name] if not hasattr(thing, method)]
+        return "here", f"without {', '.join(lacking)}" if lacking and isinstance(thing, type) else ""
     for word, table in (("elsewhere", ELSEWHERE), ("not", NOT)):
         text = told(table, module, name, names)
         if text is not None:
