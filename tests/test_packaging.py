@@ -91,7 +91,8 @@ def test_no_module_is_loaded_under_a_second_name(root):
 
 def test_importing_the_package_imports_neither_spark_nor_avro():
     program = (
-        "import sys, stateshift; print([n for n in ('pyspark', 'py4j', 'pandas', 'fastavro') if n in sys.modules])"
+        "import sys, stateshift, stateshift.pyflink.common, stateshift.pyflink.datastream;"
+        "print([n for n in ('pyspark', 'py4j', 'pandas', 'fastavro') if n in sys.modules])"
     )
 
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
