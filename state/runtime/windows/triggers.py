@@ -46,7 +46,7 @@ def event_time(timestamp: int | None) -> int:
     if timestamp is None:
         raise ValueNotConvertible(
             "an element has no time stamp, by which it would get its windows of event time",
-            advice="give elements time stamps (on Spark: stream(df, timestamp=…)), or use windows of processing time",
+            advice="give elements time stamps (assign_timestamps_and_watermarks; on Spark: stream(df, timestamp=…))",
         )
     return timestamp
 
