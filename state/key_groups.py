@@ -3,7 +3,7 @@
     key group = murmur(hash of the key) mod max parallelism
 
 Flink uses Java's `hashCode` of the key. This module computes it for numbers, booleans, chars, strings, tuples and
-lists of these, and rows of Flink SQL.
+lists of these, rows of these and of byte arrays, and rows of Flink SQL.
 Keys of other types (records, enums, decimals, dates) have a Java hash that is unstable or unknown; in operators that
 Flink will not restore they are hashed by our own rule: the CRC-32 of the key's serialized bytes, as a signed 32-bit
 number. Reading never needs a hash, because every entry contains its key group.
@@ -22,6 +22,7 @@ import mmh3
 from ..compat.key_hashes import ROW_DATA, is_checked, is_stable, murmur
 from ..compat.repartition import MAX_KEY_GROUPS
 from ..serializers.errors import DeclarationError, ValueNotConvertible, shown
+from ..serializers.rows.values import Row
 from ..serializers.views import DataOutputView, split_surrogates
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 ONE_BYTE_KEY_GROUPS = 128
 _MASK = 0xFFFFFFFF
 _TRUE_HASH, _FALSE_HASH = 1231, 1237
-_LAST_UNIT = 0xFFFF
+_LAST_UNIT, _LAST_BYTE = 0xFFFF, 127
 _WORD, _SIZE_BYTES, _ROW_SEED = 32, 4, 42
 _FLOAT, _DOUBLE = struct.Struct(">f"), struct.Struct(">d")
 _FLOAT_BITS, _DOUBLE_BITS = struct.Struct(">i"), struct.Struct(">q")
@@ -123,7 +124,7 @@ def _java_hasher(snapshot: TypeSerializerConfigSnapshot[Any]) -> Callable[[Any],
     if not is_stable(snapshot):
         raise DeclarationError(
             f"keys of type {snapshot.describe()} have no hash that is the same on every machine",
-            advice="use a number, a string, a boolean, or a tuple or list of these as the key",
+            advice="use a number, a string, a boolean, or a tuple, list or row of these as the key",
         )
     if snapshot.kind == "tuple":
         return _tuple_hasher([_java_hasher(child) for child in snapshot.children()])
@@ -131,6 +132,9 @@ def _java_hasher(snapshot: TypeSerializerConfigSnapshot[Any]) -> Callable[[Any],
         return _row_hasher(snapshot.restore_serializer())
     if snapshot.kind == "list":
         return _list_hasher(_java_hasher(snapshot.children()[0]))
+    if snapshot.kind == "row":
+        columns = [_bytes_hash if child.kind == "bytes" else _java_hasher(child) for child in snapshot.children()]
+        return _columns_hasher(columns, getattr(snapshot, "names", ()))
     return _HASHES[snapshot.describe()]
 
 
@@ -155,6 +159,33 @@ def _row_hasher(serializer: TypeSerializer[Any]) -> Callable[[Any], int]:
         return mmh3.hash(target.getvalue()[_SIZE_BYTES:], _ROW_SEED)
 
     return hashed
+
+
+def _columns_hasher(columns: Sequence[Callable[[Any], int]], names: Sequence[str]) -> Callable[[Any], int]:
+    """Return the hash of Flink's `Row`: its kind, and a list of lists of one. Source: `RowUtils` of Flink 2.3."""
+
+    def hashed(value: Any) -> int:
+        if not isinstance(value, Row) or len(value) != len(columns):
+            raise ValueNotConvertible(f"{shown(value)} is not a row of {len(columns)} columns")
+        try:
+            items = value.get_fields_by_names(names) if names else value
+        except KeyError as error:
+            raise ValueNotConvertible(f"{shown(value)} has no column {error.args[0]!r}") from None
+        code = 1
+        for column, item in zip(columns, items, strict=True):
+            code = 31 * code + (0 if item is None else 31 + column(item)) & _MASK
+        return _signed(31 * value.get_row_kind().value + code)
+
+    return hashed
+
+
+def _bytes_hash(value: Any) -> int:
+    if not isinstance(value, bytes):
+        raise ValueNotConvertible(f"{shown(value)} is not bytes")
+    code = 1
+    for byte in value:
+        code = 31 * code + (byte - 256 if byte > _LAST_BYTE else byte) & _MASK
+    return _signed(code)
 
 
 def _list_hasher(element: Callable[[Any], int]) -> Callable[[Any], int]:

@@ -10,16 +10,19 @@ registers its states itself, by a `RestoreCheck` at each registration. Source: r
 
 from __future__ import annotations
 
-from itertools import count
+from itertools import count, islice
 from typing import TYPE_CHECKING, Any
 
 from ...compat.check import check
 from ...compat.description import JobDescription
 from ...serializers.compatibility import Decision
-from ...serializers.errors import DeclarationError
+from ...serializers.errors import DeclarationError, IncompatibleState
 from ...serializers.ways_out import Option, Told, WayOut
+from ..entry_keys import decode
 from ..formats.flink.keyed_readers import open_keyed
 from ..formats.flink.metadata import METADATA
+from ..formats.flink.state_kinds import entry_key_format
+from ..key_groups import has_checked_hash, has_stable_hash, key_group, key_hasher
 from ..migration.migration import migrate_savepoint
 from ..publication.publish import source_facts
 from ..savepoint.reader import Savepoint
@@ -30,6 +33,7 @@ from .restore_check import RESTORING, RestoreRefused
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..formats.flink.keyed_stream import KeyedReader
     from ..formats.flink.metadata import OperatorState
     from ..job import Job
     from ..migration.options import MigrationOptions
@@ -37,6 +41,10 @@ if TYPE_CHECKING:
 
     Migrate = Callable[[str, str, JobDescription, MigrationOptions], object]
     """Called with source, target, new types and options: `stateshift.spark.migrate.migrate`, or one of your own."""
+
+
+_LOOKED_AT = 20
+"""How many entries show where keys are placed."""
 
 
 def restorable(
@@ -103,6 +111,7 @@ def restore_keyed(backend: KeyedStateBackend, stored: OperatorState, folder: Fol
         DeclarationError: The number of key groups differs.
         CorruptSavepoint, UnknownSnapshot, UnsupportedFormat, SavepointNotFound: As `open_keyed`.
         OldReaderUnavailable: In a native format, the ends of a state's entries cannot be found.
+        IncompatibleState: An earlier release placed the keys by another rule.
     """
     if stored.max_parallelism != backend.max_parallelism:
         raise DeclarationError(
@@ -116,6 +125,35 @@ def restore_keyed(backend: KeyedStateBackend, stored: OperatorState, folder: Fol
         )
     require_own_key_groups(stored)
     own = [handle for handle in keyed_handles(stored) if handle.reaches(backend.key_groups)]
+    if has_stable_hash(backend.key) and not has_checked_hash(backend.key):
+        for handle in own:
+            with open_keyed(handle, folder, stored.max_parallelism) as reader:
+                _require_places(reader, stored)
     for handle in backend.adopt(own, folder):
         with open_keyed(handle, folder, stored.max_parallelism) as reader:
             backend.restore(reader)
+
+
+def _require_places(reader: KeyedReader, stored: OperatorState) -> None:
+    """Refuse keys that an earlier release placed by its own rule, where this one places them as Flink does.
+
+    The first entries tell: by chance alone, a key has the same place by both rules once in as many key groups.
+
+    Raises:
+        IncompatibleState: A key is in another key group than its hash says, so that it would never be found.
+    """
+    key = reader.header.key_snapshot.restore_serializer()
+    hashed, most = key_hasher(key), stored.max_parallelism
+    first = next(iter(reader.blocks()), None)
+    if first is None:
+        return
+    split = entry_key_format(reader.header.states[first.state_id], key, most).split
+    for data, _ in islice(first.items(), _LOOKED_AT):
+        found = split(data)
+        if key_group(hashed(decode(key, found.key)), most) != found.key_group:
+            raise IncompatibleState(
+                f"keys of type {key.describe()} are stored in other key groups than those of their hashes, as an "
+                "earlier release placed them: they would not be found",
+                advice=WayOut("rewrite the keys, with another max parallelism:", (Told(Option.REPARTITION),)),
+                operator=str(stored),
+            )

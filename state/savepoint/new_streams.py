@@ -40,7 +40,7 @@ def refuse_unstable_key(operator: Operator) -> None:
     raise DeclarationError(
         f"keys of type {operator.key.describe()} have no hash that is the same in every JVM, "
         "so Flink would not find them",
-        advice="key by integers, strings, booleans, floats, or tuples of these",
+        advice="key by integers, strings, booleans, floats, or tuples or rows of these",
         operator=operator.uid or operator.id,
     )
 

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift import DeclarationError, ValueNotConvertible
+from stateshift import DeclarationError, Row, RowKind, ValueNotConvertible, row_of, serializer_for
+from stateshift.serializers.containers.arrays import BytesSerializer
 from stateshift.serializers.containers.lists import ListSerializer
 from stateshift.serializers.containers.tuples import TupleSerializer
 from stateshift.serializers.primitives.numeric import (
@@ -20,6 +21,7 @@ from stateshift.serializers.primitives.numeric import (
     ShortSerializer,
 )
 from stateshift.serializers.primitives.text import CharSerializer, StringSerializer
+from stateshift.serializers.rows.serializers import RowSerializer
 from stateshift.state.entry_keys import decode, encode
 from stateshift.state.formats.flink.keyed_stream import KeyedStreamReader
 from stateshift.state.formats.flink.meta_info import MetaInfoKind
@@ -180,6 +182,14 @@ SERIALIZERS = {
 
 def typed(kind, value):
     """A key of the table as Python has it, and its serializer."""
+    if isinstance(kind, dict):
+        fields = [
+            (None, LONG) if of is None else typed(of, item) for of, item in zip(kind["row"], value[1], strict=True)
+        ]
+        row = Row.of_kind(RowKind(value[0]), *(field for field, _ in fields))
+        return row, RowSerializer.of([serializer for _, serializer in fields])
+    if kind == "bytes":
+        return bytes.fromhex(value), BytesSerializer()
     if str(kind).startswith("list<"):
         items = [typed(kind[len("list<") : -1], item) for item in value]
         return [item for item, _ in items], ListSerializer(SERIALIZERS[kind[len("list<") : -1]])
@@ -202,6 +212,21 @@ def test_hashes_and_key_groups_are_those_that_flink_computed(root):
 
     assert wrong == []
     assert {str(kind) for kind, *_ in table["keys"]} >= SERIALIZERS.keys()
+
+
+def test_columns_of_a_named_row_are_hashed_in_their_order():
+    named = row_of({"a": int, "b": str})
+
+    assert java_hash(Row(1, "x"), named) == java_hash(Row(b="x", a=1), named)
+    for wrong in (Row(1), (1, "x"), Row(a=1, c="x")):
+        with pytest.raises(ValueNotConvertible):
+            java_hash(wrong, named)
+
+
+@pytest.mark.parametrize("hint", [bytes, tuple[bytes, int], Row[list[int]], Row[decimal.Decimal]])
+def test_rows_hash_byte_arrays_by_their_content_and_nothing_else_does(hint):
+    assert not has_stable_hash(serializer_for(hint))
+    assert has_stable_hash(serializer_for(Row[bytes, int]))
 
 
 def test_a_second_byte_is_needed_from_129_key_groups_on():

@@ -10,9 +10,11 @@ import pytest
 from live_backends import BACKENDS
 
 from stateshift import (
+    BigInt,
     CheckpointedFunction,
     Decision,
     DeclarationError,
+    IncompatibleState,
     Job,
     KeyedProcessFunction,
     ListStateDescriptor,
@@ -21,7 +23,9 @@ from stateshift import (
     MigrationOptions,
     Operator,
     Policy,
+    Repartition,
     RestoreRefused,
+    Row,
     Savepoint,
     StateTtlConfig,
     Target,
@@ -30,7 +34,18 @@ from stateshift import (
     record,
     restorable,
 )
-from stateshift.state.testing import HarnessSnapshot, KeyedProcessHarness, ProcessHarness, TaskInfo, snapshot_together
+from stateshift.state import key_groups
+from stateshift.state.backends import key_bytes
+from stateshift.state.backends.heap import tables
+from stateshift.state.entry_keys import encode
+from stateshift.state.testing import (
+    HarnessSnapshot,
+    KeyedProcessHarness,
+    ProcessHarness,
+    TaskInfo,
+    migrate_in_process,
+    snapshot_together,
+)
 
 
 @attrs.frozen
@@ -418,3 +433,42 @@ def restorable_at(snapshot, of):
     states = [ValueStateDescriptor("account", of), ListStateDescriptor("all", of), MapStateDescriptor("by", str, of)]
     job = Job([Operator("shop", key=str, states=states)])
     return HarnessSnapshot.of(restorable(snapshot.savepoint, job, migrate=True), "shop")
+
+
+@pytest.mark.parametrize("is_checkpoint", [False, True], ids=["savepoint", "checkpoint"])
+@pytest.mark.parametrize("key", [Row[int, bytes], BigInt])
+def test_keys_that_an_earlier_release_placed_by_its_own_rule_are_not_lost(
+    harness_of, tmp_path, monkeypatch, is_checkpoint, key
+):
+    """They would be looked for where Flink places them, and a restore refuses that; a migration places them anew."""
+    name = Row(1, b"a") if key is not BigInt else 1
+
+    def by_own_rule(serializer):
+        return lambda value: key_groups.own_hash(encode(serializer, value))
+
+    with monkeypatch.context() as earlier:
+        for module in (tables, key_bytes):
+            earlier.setattr(module, "key_hasher", by_own_rule)
+        harness = harness_of(Shop(Account), key)
+        harness.process_elements((name, ADA))
+        snapshot = harness.snapshot(tmp_path / "one", is_checkpoint=is_checkpoint)
+    with pytest.raises(IncompatibleState, match="in other key groups than those of their hashes"):
+        harness_of(Shop(Account), key).restore(snapshot)
+
+    migrate_in_process(
+        Savepoint.open(tmp_path / "one"), tmp_path / "two", None,
+        MigrationOptions(repartition=Repartition(max_parallelism=64)),
+    )  # fmt: skip
+    harness = harness_of(Shop(Account), key, task=TaskInfo(max_parallelism=64))
+    harness.restore(HarnessSnapshot.of(Savepoint.open(tmp_path / "two"), "shop"))
+    assert [all_of(ADA)] == harness.process_elements((name, None))
+
+
+def test_rows_are_keys_that_go_on(harness_of, tmp_path):
+    harness = harness_of(Shop(Account), Row[int, str])
+    harness.process_elements((Row(1, "a"), ADA))
+    snapshot = harness.snapshot(tmp_path / "one")
+    harness = harness_of(Shop(Account), Row[int, str])
+    harness.restore(snapshot)
+
+    assert [all_of(ADA)] == harness.process_elements((Row(1, "a"), None))

@@ -7,9 +7,15 @@ from runpy import run_path
 
 import pytest
 
-from stateshift import Decision, MigrationOptions, Savepoint, check
+from stateshift import Decision, MigrationOptions, Repartition, Savepoint, check
 from stateshift.compat.description import StateKind
+from stateshift.state.entry_keys import decode
+from stateshift.state.formats.flink.keyed_readers import open_keyed
+from stateshift.state.formats.flink.state_kinds import entry_key_format
+from stateshift.state.key_groups import key_group, key_hasher
 from stateshift.state.savepoint.job_source import job_source
+from stateshift.state.savepoint.states import keyed_handles
+from stateshift.state.storage.files import Folder
 from stateshift.state.testing import migrate_in_process
 
 BACKENDS = ("hashmap", "rocksdb", "rocksdb-native")
@@ -77,6 +83,37 @@ def test_it_stays_through_a_migration_to_more_subtasks(fixture, tmp_path):
     migrate_in_process(stored, tmp_path / "ours", None, MigrationOptions(parallelism=3))
 
     assert expected_in(fixture) == found_in(tmp_path / "ours")
+
+
+def require_places(place):
+    """Assert that each key is where its hash says; keys are rows of one column, which Flink hashes by `RowUtils`."""
+    (operator,) = (one for one in Savepoint.open(place).operators if one.stored.has_state)
+    hashed, most = key_hasher(operator.key.restore_serializer()), operator.stored.max_parallelism
+    looked_at = 0
+    for handle in keyed_handles(operator.stored):
+        with open_keyed(handle, Folder.at(str(place)), most) as reader:
+            for block in reader.blocks():
+                split = entry_key_format(
+                    reader.header.states[block.state_id], operator.key.restore_serializer(), most
+                ).split
+                for data, _ in block.items():  # noqa: PERF102 - a block is no dict
+                    key = decode(operator.key.restore_serializer(), split(data).key)
+                    assert key_group(hashed(key), most) == split(data).key_group == block.key_group
+                    looked_at += 1
+    assert looked_at > 20
+    return most
+
+
+def test_its_keys_are_where_their_hash_says(fixture):
+    assert require_places(fixture / "savepoint") == 128
+
+
+def test_its_keys_get_other_key_groups(fixture, tmp_path):
+    options = MigrationOptions(repartition=Repartition(max_parallelism=64), parallelism=2)
+    migrate_in_process(Savepoint.open(fixture / "savepoint"), tmp_path / "ours", None, options)
+
+    assert expected_in(fixture) == found_in(tmp_path / "ours")
+    assert 64 == require_places(tmp_path / "ours")
 
 
 def test_the_job_that_it_implies_can_start_from_it(fixture, tmp_path):

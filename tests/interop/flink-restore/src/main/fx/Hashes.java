@@ -11,6 +11,8 @@ import org.apache.flink.api.java.tuple.Tuple1;
 import org.apache.flink.api.java.tuple.Tuple2;
 import org.apache.flink.api.java.tuple.Tuple3;
 import org.apache.flink.runtime.state.KeyGroupRangeAssignment;
+import org.apache.flink.types.Row;
+import org.apache.flink.types.RowKind;
 
 /** Prints hash codes and key groups of keys of every type with a stable hash, as Flink computes them. */
 public class Hashes {
@@ -56,6 +58,15 @@ public class Hashes {
             keys.add(Tuple2.of(text(random), random.nextInt()));
             keys.add(Tuple3.of(random.nextBoolean(), random.nextDouble(), Tuple2.of((short) random.nextInt(), text(random))));
         }
+        for (RowKind kind : RowKind.values()) {
+            byte[] bytes = new byte[random.nextInt(6)];
+            random.nextBytes(bytes);
+            keys.add(Row.ofKind(kind, random.nextLong()));
+            keys.add(Row.ofKind(kind, (Object) bytes));
+            keys.add(Row.ofKind(kind, text(random), null, random.nextInt(), random.nextBoolean(), random.nextDouble()));
+            keys.add(Row.ofKind(kind, Tuple2.of(text(random), 1L), Row.of(text(random), (byte) -1), BigInteger.ONE.shiftLeft(70)));
+        }
+        keys.add(new Row(0));
         return keys;
     }
 
@@ -68,6 +79,19 @@ public class Hashes {
     }
 
     static String type(Object key) {
+        if (key == null) {
+            return "null";
+        }
+        if (key instanceof byte[]) {
+            return "\"bytes\"";
+        }
+        if (key instanceof Row) {
+            List<String> columns = new ArrayList<>();
+            for (int i = 0; i < ((Row) key).getArity(); i++) {
+                columns.add(type(((Row) key).getField(i)));
+            }
+            return "{\"row\": [" + String.join(", ", columns) + "]}";
+        }
         if (key instanceof Tuple) {
             List<String> fields = new ArrayList<>();
             for (int i = 0; i < ((Tuple) key).getArity(); i++) {
@@ -87,6 +111,16 @@ public class Hashes {
     }
 
     static String value(Object key) {
+        if (key instanceof byte[]) {
+            return "\"" + java.util.HexFormat.of().formatHex((byte[]) key) + "\"";
+        }
+        if (key instanceof Row) {
+            List<String> columns = new ArrayList<>();
+            for (int i = 0; i < ((Row) key).getArity(); i++) {
+                columns.add(((Row) key).getField(i) == null ? "null" : value(((Row) key).getField(i)));
+            }
+            return "[" + ((Row) key).getKind().toByteValue() + ", [" + String.join(", ", columns) + "]]";
+        }
         if (key instanceof Tuple) {
             List<String> fields = new ArrayList<>();
             for (int i = 0; i < ((Tuple) key).getArity(); i++) {
