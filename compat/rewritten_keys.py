@@ -157,7 +157,7 @@ class RekeyingOptions:
         for_flink = target.is_flink or (was.is_flink_restorable and becomes.is_flink_restorable)
         if for_flink and not is_stable(label):
             reason = f"{label.describe()} has no hash that is the same in every JVM, so Flink would not find the keys"
-            return _refused(role.old, role.new, reason, "key by numbers, strings, booleans; tuples, lists, rows of them")
+            return _refused(role.old, role.new, reason, "key by numbers, strings, booleans, or tuples, lists, rows")
         if not groups:
             return role
         finding = Finding(
