@@ -25,6 +25,7 @@ from ...serializers.containers.lists import MapSerializer
 from ...serializers.containers.object_arrays import GenericArraySerializer
 from ...serializers.containers.tuples import TupleSerializer
 from ...serializers.errors import DeclarationError
+from ...serializers.flink.namespaces import SqlTimeWindowSerializer, TimeWindowSerializer
 from ...serializers.hints import serializer_for
 from ...serializers.pickled.serializers import PickleSerializer
 from ...serializers.primitives.numeric import (
@@ -87,7 +88,8 @@ def stored_state(state: StateDescriptor, mode: ExecutionMode) -> Any:
                 advice="use a converter, which gets the decoded value",
             )
     name, converter = PREFIX + state.name, state.converter
-    common = {one: getattr(state, one) for one in ("namespace", "time_to_live", "former_time_to_live")}
+    common = {one: getattr(state, one) for one in ("time_to_live", "former_time_to_live")}
+    common["namespace"] = _window_of(state)
     if isinstance(state, MapStateDescriptor):
         key, value = PyFlinkKey(coder_for(state.key_serializer)), PyFlinkBytes(coder_for(state.value_type))
         return MapStateDescriptor(name, key, value, converter=converter, **common)
@@ -100,9 +102,15 @@ def stored_state(state: StateDescriptor, mode: ExecutionMode) -> Any:
     return ListStateDescriptor(name, value, converter=converter, **common)
 
 
+def _window_of(state: StateDescriptor) -> TypeSerializer[Any]:
+    """Return the namespace of a state: PyFlink's windows in time are those of Flink's table runtime."""
+    return SqlTimeWindowSerializer() if type(state.namespace) is TimeWindowSerializer else state.namespace
+
+
 def _in_threads(state: StateDescriptor) -> StateDescriptor:
     """Return the descriptor as which thread mode keeps a state."""
     others = {one.name: getattr(state, one.name) for one in attrs.fields(StateDescriptor) if one.name != "name"}
+    others["namespace"] = _window_of(state)
     if isinstance(state, MapStateDescriptor):
         key, value = (_type_in_threads(serializer_for(one), state) for one in (state.key_serializer, state.value_type))
         return MapStateDescriptor(state.name, key, value, **others)
