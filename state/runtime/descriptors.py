@@ -291,21 +291,17 @@ class AggregatingStateDescriptor(_SingleValueDescriptor[V]):
             of them is the accumulator.
         value_serializer: The type hint or serializer of the accumulator; the argument is `state_type_info`.
         default_value: Has no effect.
-        add_function: (accumulator, value) -> accumulator. Deprecated: an `agg_function` does more.
     """
 
     kind: ClassVar[StateKind] = StateKind.AGGREGATING
     agg_function: AggregateFunction[Any, V, Any] | None = attrs.field(validator=_checked_aggregate)
     value_serializer: TypeSerializer[V] = attrs.field(converter=as_serializer, alias="state_type_info")
     default_value: V | None = None
-    add_function: Callable[[V, Any], V] | None = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         # no converter: mypy would infer no `V` from its argument
         object.__setattr__(self, "agg_function", in_order(self.agg_function))
-        if self.add_function is not None:
-            warn_deprecated("add_function", since="0.1", removed_in="1.0", use="agg_function", stacklevel=4)
 
     def get_agg_function(self) -> AggregateFunction[Any, V, Any] | None:
         """Return the function."""

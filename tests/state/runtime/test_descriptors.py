@@ -216,13 +216,6 @@ def test_a_folding_state_is_deprecated_and_stored_as_value_state():
     assert (StateKind.VALUE, "long") == (descriptor.kind, descriptor.describe().describe())
 
 
-def test_an_add_function_is_deprecated():
-    with pytest.warns(DeprecationWarning, match="add_function is deprecated") as caught:
-        AggregatingStateDescriptor("s", None, int, add_function=lambda total, one: total + one)
-
-    assert [__file__] == [warning.filename for warning in caught]
-
-
 def test_an_aggregate_function_is_one():
     with pytest.raises(DeclarationError, match="the agg_function of state 's' is"):
         AggregatingStateDescriptor("s", max, int)
