@@ -7,8 +7,7 @@ In process mode, PyFlink's default, Python's workers make bytes of values, and F
     MapState, broadcast state                     python-state-NAME, a map from ByteArrayWrapper to byte[]
 
 In thread mode Flink keeps the values themselves, under NAME: value state, also of what is reduced or aggregated, list
-state and map state. Integers are longs there, floats doubles, and chars texts; of rows and tuples Flink has a pickle.
-PyFlink 2.3 fails at the first checkpoint of what has another type. In both modes, the key is a row of one column.
+state and map state. In both, the key is a row of one column.
 
 Source: savepoints of PyFlink 2.3, and `pyflink.datastream` (`python.execution-mode`).
 """
@@ -20,25 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...serializers.containers.arrays import BytesSerializer
-from ...serializers.containers.lists import MapSerializer
-from ...serializers.containers.object_arrays import GenericArraySerializer
-from ...serializers.containers.tuples import TupleSerializer
+from ...compat.description import StateKind
 from ...serializers.errors import DeclarationError
-from ...serializers.flink.namespaces import SqlTimeWindowSerializer, TimeWindowSerializer
 from ...serializers.hints import serializer_for
-from ...serializers.pickled.serializers import PickleSerializer
-from ...serializers.primitives.numeric import (
-    BooleanSerializer,
-    ByteSerializer,
-    DecimalSerializer,
-    DoubleSerializer,
-    FloatSerializer,
-    IntSerializer,
-    LongSerializer,
-    ShortSerializer,
-)
-from ...serializers.primitives.text import CharSerializer, StringSerializer
 from ...serializers.pyflink.coder_hints import coder_for
 from ...serializers.pyflink.contents import ConvertEach, PyFlinkBytes, PyFlinkElements, PyFlinkKey
 from ...serializers.rows.serializers import RowSerializer
@@ -80,7 +63,7 @@ def stored_state(state: StateDescriptor, mode: ExecutionMode) -> Any:
             Flink, become this one.
     """
     if mode is ExecutionMode.THREAD:
-        return _in_threads(state)
+        return _as_value(state)
     for name in ("transform", "fallback_deserializer"):
         if getattr(state, name) is not None:
             raise DeclarationError(
@@ -88,8 +71,7 @@ def stored_state(state: StateDescriptor, mode: ExecutionMode) -> Any:
                 advice="use a converter, which gets the decoded value",
             )
     name, converter = PREFIX + state.name, state.converter
-    common = {one: getattr(state, one) for one in ("time_to_live", "former_time_to_live")}
-    common["namespace"] = _window_of(state)
+    common = {one: getattr(state, one) for one in ("namespace", "time_to_live", "former_time_to_live")}
     if isinstance(state, MapStateDescriptor):
         key, value = PyFlinkKey(coder_for(state.key_serializer)), PyFlinkBytes(coder_for(state.value_type))
         return MapStateDescriptor(name, key, value, converter=converter, **common)
@@ -102,45 +84,10 @@ def stored_state(state: StateDescriptor, mode: ExecutionMode) -> Any:
     return ListStateDescriptor(name, value, converter=converter, **common)
 
 
-def _window_of(state: StateDescriptor) -> TypeSerializer[Any]:
-    """Return the namespace of a state: PyFlink's windows in time are those of Flink's table runtime."""
-    return SqlTimeWindowSerializer() if type(state.namespace) is TimeWindowSerializer else state.namespace
-
-
-def _in_threads(state: StateDescriptor) -> StateDescriptor:
-    """Return the descriptor as which thread mode keeps a state."""
-    others = {one.name: getattr(state, one.name) for one in attrs.fields(StateDescriptor) if one.name != "name"}
-    others["namespace"] = _window_of(state)
-    if isinstance(state, MapStateDescriptor):
-        key, value = (_type_in_threads(serializer_for(one), state) for one in (state.key_serializer, state.value_type))
-        return MapStateDescriptor(state.name, key, value, **others)
-    if isinstance(state, ListStateDescriptor):
-        return ListStateDescriptor(state.name, _type_in_threads(state.element_serializer, state), **others)
+def _as_value(state: StateDescriptor) -> StateDescriptor:
+    """Return the descriptor of a value state, where what is reduced or aggregated is kept as one."""
+    if state.kind not in {StateKind.REDUCING, StateKind.AGGREGATING}:
+        return state
     single: Any = state
-    return ValueStateDescriptor(state.name, _type_in_threads(single.value_serializer, state), **others)
-
-
-_KEPT: dict[type[TypeSerializer[Any]], TypeSerializer[Any]] = {
-    **dict.fromkeys((ByteSerializer, ShortSerializer, IntSerializer, LongSerializer), LongSerializer()),
-    **dict.fromkeys((FloatSerializer, DoubleSerializer), DoubleSerializer()),
-    **dict.fromkeys((CharSerializer, StringSerializer), StringSerializer()),
-    BooleanSerializer: BooleanSerializer(),
-    DecimalSerializer: DecimalSerializer(),
-    **dict.fromkeys((BytesSerializer, PickleSerializer, RowSerializer, TupleSerializer), BytesSerializer()),
-}
-"""What thread mode keeps instead of a type: pickles, as bytes, of what Java has no class for."""
-
-
-def _type_in_threads(serializer: TypeSerializer[Any], state: StateDescriptor) -> TypeSerializer[Any]:
-    if isinstance(serializer, MapSerializer):
-        parts = (_type_in_threads(one, state) for one in (serializer.key, serializer.value))
-        return MapSerializer(*parts, nullable_values=serializer.nullable_values)
-    if isinstance(serializer, GenericArraySerializer):
-        return attrs.evolve(serializer, element=_type_in_threads(serializer.element, state))
-    if type(serializer) not in _KEPT:
-        raise DeclarationError(
-            f"the state {state.name!r} has the type {serializer.describe()}, which PyFlink cannot keep in thread mode:"
-            " its first checkpoint fails",
-            advice='leave it out, or declare what runs in process mode: execution_mode="process"',
-        )
-    return _KEPT[type(serializer)]
+    others = {one.name: getattr(state, one.name) for one in attrs.fields(StateDescriptor) if one.name != "name"}
+    return ValueStateDescriptor(state.name, single.value_serializer, **others)

@@ -122,13 +122,14 @@ def jobs(moved_class):
         ValueStateDescriptor("account", row, converter=to_row),
         ValueStateDescriptor("moved", as_moved, converter=from_pickled(as_moved)),
     ]
-    return Job([Operator.pyflink("counts", [*UNCHANGED, *changed], key=LONG)], former=before)
+    # The source is named, so that its number of key groups changes along.
+    return Job([Operator.pyflink("counts", [*UNCHANGED, *changed], key=LONG), Operator("lines")], former=before)
 
 
 @pytest.mark.parametrize(
     ("parallelism", "key_groups", "backend"),
-    [(2, 128, "hashmap")],
-    ids=["another parallelism"],
+    [(2, 128, "hashmap"), (3, 64, "rocksdb")],
+    ids=["another parallelism", "another max parallelism"],
 )
 def test_the_changed_job_goes_on_from_migrated_state(
     run_pyflink, written, moved_class, tmp_path, parallelism, key_groups, backend
