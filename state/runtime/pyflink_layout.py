@@ -6,8 +6,9 @@ In process mode, PyFlink's default, Python's workers make bytes of values, and F
     ListState                                     python-state-NAME, a list of byte[], each of one element or more
     MapState, broadcast state                     python-state-NAME, a map from ByteArrayWrapper to byte[]
 
-In thread mode Flink keeps the values themselves, under NAME: value state, also of what is reduced or aggregated, list
-state and map state. In both, the key is a row of one column.
+In thread mode Flink keeps values of Java, under NAME: value state, also of what is reduced or aggregated, list state
+and map state. Numbers are long or double; rows, tuples, lists and times are pickles. In both modes the key is a row of
+one column.
 
 Source: savepoints of PyFlink 2.3, and `pyflink.datastream` (`python.execution-mode`).
 """
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...compat.description import StateKind
+from ...serializers.containers.lists import MapSerializer
 from ...serializers.errors import DeclarationError
 from ...serializers.hints import serializer_for
 from ...serializers.pyflink.coder_hints import coder_for
@@ -63,7 +64,7 @@ def stored_state(state: StateDescriptor, mode: ExecutionMode) -> Any:
             Flink, become this one.
     """
     if mode is ExecutionMode.THREAD:
-        return _as_value(state)
+        return _of_java(state)
     for name in ("transform", "fallback_deserializer"):
         if getattr(state, name) is not None:
             raise DeclarationError(
@@ -84,10 +85,38 @@ def stored_state(state: StateDescriptor, mode: ExecutionMode) -> Any:
     return ListStateDescriptor(name, value, converter=converter, **common)
 
 
-def _as_value(state: StateDescriptor) -> StateDescriptor:
-    """Return the descriptor of a value state, where what is reduced or aggregated is kept as one."""
-    if state.kind not in {StateKind.REDUCING, StateKind.AGGREGATING}:
-        return state
-    single: Any = state
+def _of_java(state: StateDescriptor) -> StateDescriptor:
+    """Return the descriptor of a state in thread mode; what is reduced or aggregated is kept as a value."""
+    given: Any = state
     others = {one.name: getattr(state, one.name) for one in attrs.fields(StateDescriptor) if one.name != "name"}
-    return ValueStateDescriptor(state.name, single.value_serializer, **others)
+    if isinstance(state, MapStateDescriptor):
+        return MapStateDescriptor(state.name, java_type(state.key_serializer), java_type(state.value_type), **others)
+    if isinstance(state, ListStateDescriptor):
+        return ListStateDescriptor(state.name, java_type(state.element_serializer), **others)
+    return ValueStateDescriptor(state.name, java_type(given.value_serializer), **others)
+
+
+_WIDENED: dict[str, TypeSerializer[Any]] = {
+    **dict.fromkeys(("byte", "short", "int"), serializer_for(int)),
+    "float": serializer_for(float),
+    "char": serializer_for(str),
+}
+_KEPT = frozenset({"boolean", "long", "double", "string", "bigint", "decimal", "instant"})
+
+
+def java_type(hint: Any) -> TypeSerializer[Any]:
+    """Return the type in which thread mode keeps a type: a wider one, or `bytes`, a pickle, where Java gets no values.
+
+    Source: `to_java_typeinfo` in `pyflink.fn_execution.embedded.java_utils` of PyFlink 2.3.
+    """
+    serializer = serializer_for(hint)
+    snapshot = serializer.snapshot_configuration()
+    word = snapshot.describe()
+    if word in _KEPT or snapshot.kind == "array":
+        return serializer
+    if word in _WIDENED:
+        return _WIDENED[word]
+    if snapshot.kind == "map":
+        of_map: Any = serializer
+        return MapSerializer(java_type(of_map.key), java_type(of_map.value), nullable_values=True)
+    return serializer_for(bytes)

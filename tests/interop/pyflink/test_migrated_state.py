@@ -22,6 +22,7 @@ from stateshift import (
     Row,
     Savepoint,
     ValueStateDescriptor,
+    check,
     from_pickled,
     record,
 )
@@ -49,9 +50,10 @@ def run_pyflink(pyflink_python):
     def run(program, folder, *options):
         command = [pyflink_python, HERE / "run_job.py", HERE / "programs" / program, folder, *map(str, options)]
         settings = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        settings |= {"JAVA_HOME": str(java_home()), "PATH": f"{pyflink_python.parent}{os.pathsep}{settings['PATH']}"}
         ran = subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=600, cwd=folder,
-            env=settings | {"JAVA_HOME": str(java_home())},
+            env=settings,
         )  # fmt: skip
         assert 0 == ran.returncode, ran.stdout[-2000:] + ran.stderr[-6000:]
         results = [line for one in (folder / "results").iterdir() for line in one.read_text("utf-8").splitlines()]
@@ -69,6 +71,21 @@ def written(run_pyflink, tmp_path_factory):
     (folder / "lines" / "a.txt").write_text("".join(lines), "utf-8")
     _, savepoint = run_pyflink("before/counts.py", folder)
     return savepoint
+
+
+def test_threads_keep_state_as_it_is_declared(run_pyflink, tmp_path):
+    (tmp_path / "lines").mkdir()
+    (tmp_path / "lines" / "a.txt").write_text("1 a\n2 b\n1 c\n", "utf-8")
+    _, savepoint = run_pyflink("before/counts.py", tmp_path, "--mode", "thread")
+    names = [ValueStateDescriptor("count", LONG), MapStateDescriptor("counts", STRING, LONG)]
+    pickled = [ValueStateDescriptor("account", bytes), ValueStateDescriptor("name", STRING)]
+    job = Job([Operator.pyflink("counts", [*UNCHANGED, *names, *pickled], key=LONG, execution_mode="thread")])
+    operator = Savepoint.open(savepoint).told_by(job).operator("counts")
+
+    assert {1: {"a": 1, "c": 2}, 2: {"b": 1}} == {
+        one.key[0]: one.value for one in operator.state("counts").read_entries()
+    }
+    assert "start" == check(Savepoint.open(savepoint).describe(), job.describe()).decision
 
 
 def expected():

@@ -49,10 +49,31 @@ def test_threads_keep_values():
     assert {
         "value": ("value", "long"),
         "sum": ("value", "long"),
-        "mean": ("value", "tuple<long, long>"),
+        "mean": ("value", "bytes"),
         "list": ("list", "list<string>"),
         "map": ("map", "map<string, long>"),
     } == kept(Operator.pyflink("counts", STATES, key=LONG, execution_mode="thread"))
+
+
+@pytest.mark.parametrize(
+    ("declared", "kept_as"),
+    [
+        (Types.INT(), "long"),
+        (Types.FLOAT(), "double"),
+        (Types.CHAR(), "string"),
+        (Types.BIG_DEC(), "decimal"),
+        (Types.ROW([LONG]), "bytes"),
+        (Types.LIST(LONG), "bytes"),
+        (Types.SQL_DATE(), "bytes"),
+        (Types.PICKLED_BYTE_ARRAY(), "bytes"),
+        (Types.MAP(STRING, Types.INT()), "map<string, long>"),
+        (Types.PRIMITIVE_ARRAY(Types.INT()), "array<int>"),
+    ],
+)
+def test_threads_keep_what_java_gets(declared, kept_as):
+    operator = Operator.pyflink("counts", [ValueStateDescriptor("one", declared)], key=LONG, execution_mode="thread")
+
+    assert {"one": ("value", kept_as)} == kept(operator)
 
 
 def test_broadcast_state_is_a_map_of_bytes():
