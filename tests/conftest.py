@@ -116,7 +116,7 @@ def pytest_runtest_call(item):
     Counted is the processor time of this process and of those that have ended in the test. It grows where more
     processes run than there are cores, and so does the limit. Not counted are fixtures, and the session of Spark that
     all tests share: after a test it works on what that began. Not judged is the first test of a process that loads a
-    large library, or compiles machine code: `make test` compiles it before.
+    large library, or compiles machine code: `make test` compiles it before; nor are as many examples as were asked for.
     """
     before, known = sum(os.times()[:4]), LARGE & set(sys.modules)
     with ExitStack() as until_end:
@@ -127,8 +127,8 @@ def pytest_runtest_call(item):
             compiled = until_end.enter_context(install_recorder("numba:compile")).buffer
         result = yield
     taken, limit = sum(os.times()[:4]) - before, MOST_S * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
-    is_first = bool(compiled) or known != LARGE & set(sys.modules)
-    if taken > limit and not is_first and not any(map(item.get_closest_marker, ("slow", "faults", "interop"))):
+    is_free = bool(compiled) or known != LARGE & set(sys.modules) or "STATESHIFT_EVOLUTION" in os.environ
+    if taken > limit and not is_free and not any(map(item.get_closest_marker, ("slow", "faults", "interop"))):
         pytest.fail(
             f"{item.nodeid} takes {taken:.1f} s of processor time, and has no mark: a test of more than {limit:.1f} s "
             "is marked @pytest.mark.slow, and runs in `make slow`. Make it quicker, or mark it where `make test` keeps "
