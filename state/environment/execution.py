@@ -29,7 +29,7 @@ from ..job import DEFAULT_KEY_GROUPS, Operator
 from ..key_groups import check_parallelism, key_group, key_hasher, subtask_of
 from ..publication.checkpoints import open_checkpoints
 from ..publication.commit import Commit
-from ..publication.publish import Destination, all_or_nothing
+from ..publication.publish import Destination, all_or_nothing, check_target
 from ..publication.runs import names_of
 from ..runtime.runtime_context import TaskInfo
 from ..runtime.sources import SourceFunction
@@ -139,6 +139,8 @@ class LocalRun:
             DeclarationError: The savepoint has state that the program does not have, or cannot be opened as declared.
             TargetExists: The folder of the new savepoint is not empty.
         """
+        if savepoint:
+            check_target(Folder.at(savepoint))  # before elements have effects
         start, now = monotonic(), system_clock()
         with ExitStack() as stack:
             stack.callback(self._close)

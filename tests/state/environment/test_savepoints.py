@@ -232,3 +232,16 @@ def test_the_environment_and_the_project_configure_a_run(tmp_path, monkeypatch):
     monkeypatch.setenv("STATESHIFT_EXECUTION_SAVEPOINT_PATH", str(tmp_path / "sp"))
 
     assert [("a", 5)] == results(totals(StreamExecutionEnvironment.get_execution_environment(), [("a", 1)]))
+
+
+def test_a_savepoint_that_is_there_is_refused_before_an_element_has_an_effect(tmp_path):
+    results(totals(environment()), savepoint=tmp_path / "sp")
+    seen = []
+    stream = totals(environment())
+    stream.add_sink(seen.append)
+
+    with pytest.raises(TargetExists) as refused:
+        stream.get_execution_environment().execute(savepoint=tmp_path / "sp")
+
+    assert [] == seen
+    assert "REPLACE" not in str(refused.value)
