@@ -211,13 +211,6 @@ def test_changed_types_are_migrated_if_that_is_allowed(tmp_path, backend):
         results(program(Types.BOOLEAN()), on_incompatible="migrate")
 
 
-def test_a_place_that_is_taken_is_refused(tmp_path):
-    results(totals(environment()), savepoint=tmp_path / "sp")
-
-    with pytest.raises(TargetExists):
-        results(totals(environment()), savepoint=tmp_path / "sp")
-
-
 def test_a_failed_run_publishes_nothing(tmp_path):
     env = environment(**{"execution.checkpointing.dir": str(tmp_path)}).enable_checkpointing(10**9)
     totals(env).map(lambda _: 1 // 0)
