@@ -123,7 +123,9 @@ def test_a_function_that_does_more_than_ask_is_refused():
 
 
 @pytest.mark.parametrize(
-    "given", [{"transform": StateTransform.from_list(sum)}, {"fallback_deserializer": object()}], ids=str
+    "given",
+    [{"transform": StateTransform.from_list(sum)}, {"fallback_deserializer": object()}],
+    ids=["transform", "fallback"],
 )
 def test_what_takes_entries_of_flink_is_refused(given):
     with pytest.raises(DeclarationError, match="its entries are bytes of PyFlink"):
