@@ -96,11 +96,7 @@ def _of_java(state: StateDescriptor) -> StateDescriptor:
     return ValueStateDescriptor(state.name, java_type(given.value_serializer), **others)
 
 
-_WIDENED: dict[str, TypeSerializer[Any]] = {
-    **dict.fromkeys(("byte", "short", "int"), serializer_for(int)),
-    "float": serializer_for(float),
-    "char": serializer_for(str),
-}
+_WIDENED = {**dict.fromkeys(("byte", "short", "int"), int), "float": float, "char": str}
 _KEPT = frozenset({"boolean", "long", "double", "string", "bigint", "decimal", "instant"})
 
 
@@ -115,7 +111,7 @@ def java_type(hint: Any) -> TypeSerializer[Any]:
     if word in _KEPT or snapshot.kind == "array":
         return serializer
     if word in _WIDENED:
-        return _WIDENED[word]
+        return serializer_for(_WIDENED[word])
     if snapshot.kind == "map":
         of_map: Any = serializer
         return MapSerializer(java_type(of_map.key), java_type(of_map.value), nullable_values=True)
