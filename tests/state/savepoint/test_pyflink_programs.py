@@ -1,0 +1,218 @@
+"""What real PyFlink kept of functions, windows, broadcast state and two inputs is read as values, in both modes.
+
+The savepoints are made by tests/interop/pyflink/make_fixtures.py.
+"""
+
+import json
+import pickle
+from collections import defaultdict
+from decimal import Decimal
+
+import pytest
+
+from stateshift import (
+    AggregatingStateDescriptor,
+    DeclarationError,
+    Job,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    Operator,
+    ReducingStateDescriptor,
+    Savepoint,
+    TimeWindow,
+    ValueStateDescriptor,
+)
+from stateshift.pyflink.common import Instant, Row, Types
+from stateshift.state.runtime.windows.assigners import CountWindow
+
+LONG, STRING = Types.LONG(), Types.STRING()
+NUMBERS = Types.TUPLE([LONG, LONG])
+
+
+@pytest.fixture
+def opened(root):
+    """`opened(name, uid, states)`: an operator of a savepoint with types, and what is expected of it."""
+
+    def of(name, uid, states, **others):
+        place = root / "tests/fixtures/pyflink-2.3" / name
+        expected = json.loads((place / "expected.json").read_text("utf-8"))
+        operator = Operator.pyflink(uid, states, key=LONG, execution_mode=expected["mode"], **others)
+        return Savepoint.open(place / "savepoint").told_by(Job([operator])).operator(uid), expected
+
+    return of
+
+
+def of_each_key(operator, prefix):
+    """Give the value that each state has of each key, by key and name."""
+    found = defaultdict(dict)
+    for state in operator.states:
+        if state.kind.is_keyed and "timers" not in state.name:
+            for entry in state.read_entries():
+                found[entry.key[0]][state.name.removeprefix(prefix)] = entry.value
+    return found
+
+
+def elements(value, mode):
+    """Give the elements of a list: in process mode it is a list of lines, one a flush."""
+    return [one for line in value for one in line] if mode == "process" else value
+
+
+@pytest.mark.parametrize("mode", ["process", "thread"])
+def test_states_of_each_kind(opened, mode):
+    states = [
+        ValueStateDescriptor("count", LONG),
+        ValueStateDescriptor("last", Types.ROW_NAMED(["at", "text"], [LONG, STRING])),
+        ValueStateDescriptor("note", bytes),
+        ValueStateDescriptor("kept", STRING, time_to_live=True),
+        ListStateDescriptor("events", STRING),
+        MapStateDescriptor("counts", STRING, LONG),
+        ReducingStateDescriptor("total", None, LONG),
+        AggregatingStateDescriptor("mean", None, NUMBERS),
+    ]
+    operator, expected = opened(f"values-{mode}", "keeps", states)
+
+    found = of_each_key(operator, "python-state-")
+    told = {
+        str(key): {
+            "count": one["count"],
+            "note": pickle.loads(one["note"]),
+            "kept": one["kept"].value,
+            "events": elements(one["events"], mode),
+            "counts": one["counts"],
+            "total": one["total"],
+            "mean": division(pickle.loads(one["mean"]) if mode == "thread" else one["mean"]),
+        }
+        for key, one in found.items()
+    }
+    assert told == {key: {name: one[name] for name in told[key]} for key, one in expected["last"].items()}
+    if mode == "process":
+        assert {str(key): [*one["last"]] for key, one in found.items()} == {
+            key: [*one["last"].values()] for key, one in expected["last"].items()
+        }
+
+
+def division(pair):
+    return pair[0] / pair[1]
+
+
+TYPES = {
+    "byte": (Types.BYTE(), lambda n: n),
+    "short": (Types.SHORT(), lambda n: n * 300),
+    "int": (Types.INT(), lambda n: n * 70_000),
+    "float": (Types.FLOAT(), lambda n: n / 4),
+    "double": (Types.DOUBLE(), lambda n: n / 8),
+    "boolean": (Types.BOOLEAN(), lambda n: n % 2 == 0),
+    "char": (Types.CHAR(), lambda n: chr(65 + n % 26)),
+    "big_int": (Types.BIG_INT(), lambda n: n * 10**12),
+    "big_dec": (Types.BIG_DEC(), lambda n: Decimal(n) / 100),
+    "instant": (Types.INSTANT(), lambda n: Instant(n, n * 1000)),
+    "texts": (Types.BASIC_ARRAY(STRING), lambda n: [f"t{n}", "é"]),
+    "objects": (Types.OBJECT_ARRAY(Types.MAP(STRING, LONG)), lambda n: [{"n": n}]),
+    "ints": (Types.PRIMITIVE_ARRAY(Types.INT()), lambda n: [n, -n]),
+    "numbers": (Types.LIST(LONG), lambda n: [n, n + 1]),
+    "floats": (Types.MAP(Types.INT(), Types.FLOAT()), lambda n: {n: n / 2}),
+    "tuple": (Types.TUPLE([STRING, Types.INT()]), lambda n: (f"t{n}", n)),
+    "row": (Types.ROW_NAMED(["a", "b"], [LONG, STRING]), lambda n: Row(n, None)),
+}
+NOT_IN_THREADS = {"big_int", "instant", "ints", "numbers", "texts"}
+
+
+@pytest.mark.parametrize("name", ["types", "types-thread"])
+def test_a_value_of_each_type(opened, name):
+    left_out = NOT_IN_THREADS if name == "types-thread" else set()
+    types = {one: of for one, of in TYPES.items() if one not in left_out}
+    operator, expected = opened(name, "types", [ValueStateDescriptor(one, of) for one, (of, _) in types.items()])
+
+    found = of_each_key(operator, "python-state-")
+    assert set(expected["last"]) == {str(key) for key in found}
+    for key, values in found.items():
+        made = {one: make(expected["last"][str(key)]) for one, (_, make) in types.items()}
+        if left_out:  # what Java has no class for is a pickle, whose row is of PyFlink's class
+            made["tuple"], row = pickle.dumps(made["tuple"], protocol=4), values.pop("row")
+            assert b"pyflink.common.types" in row
+            del made["row"]
+        assert made == values
+
+
+@pytest.mark.parametrize("name", sorted(NOT_IN_THREADS))
+def test_what_thread_mode_cannot_keep_is_refused(name):
+    with pytest.raises(DeclarationError, match=f"the state '{name}' has the type .*cannot keep in thread mode"):
+        Operator.pyflink("types", [ValueStateDescriptor(name, TYPES[name][0])], key=LONG, execution_mode="thread")
+
+
+@pytest.mark.parametrize("name", ["windows", "windows-thread"])
+def test_windows_of_time(opened, name):
+    listed, expected = opened(name, "lists", [ListStateDescriptor("window-contents", NUMBERS, namespace=TimeWindow)])
+    reduced, _ = opened(
+        name, "reduced", [ReducingStateDescriptor("window-contents", None, NUMBERS, namespace=TimeWindow)]
+    )
+    mode = expected["mode"]
+    state_name = "window-contents" if mode == "thread" else "python-state-window-contents"
+
+    def read(value):
+        return pickle.loads(value) if mode == "thread" else value
+
+    of_key = defaultdict(list)
+    for key, number in expected["lines"]:
+        of_key[key].append((key, number))
+    assert {(key, 0): lines for key, lines in of_key.items()} == {
+        (entry.key[0], entry.namespace.start): [*map(read, elements(entry.value, mode))]
+        for entry in listed.state(state_name).read_entries()
+    }
+    assert {key: (key, sum(number for _, number in lines)) for key, lines in of_key.items()} == {
+        entry.key[0]: read(entry.value) for entry in reduced.state(state_name).read_entries()
+    }
+
+
+def test_windows_of_a_session(opened):
+    operator, _ = opened(
+        "sessions", "sessions", [ListStateDescriptor("window-contents", NUMBERS, namespace=TimeWindow)]
+    )
+
+    (entry,) = operator.state("python-state-window-contents").read_entries()
+    assert (2, TimeWindow(37_000, 40_000), [[(2, 37)]]) == (entry.key[0], entry.namespace, entry.value)
+
+
+def test_windows_of_counts(opened):
+    states = [
+        ListStateDescriptor("window-contents", NUMBERS, namespace=CountWindow),
+        ReducingStateDescriptor("count", None, LONG, namespace=CountWindow),
+        ValueStateDescriptor("tumble-count-assigner", LONG),
+    ]
+    operator, expected = opened("counts", "tumbling", states)
+
+    of_key = defaultdict(list)
+    for key, number in expected["lines"]:
+        of_key[key].append((key, number))
+    begun = {key: lines[len(lines) // 4 * 4 :] for key, lines in of_key.items()}
+    contents = {
+        (entry.key[0], entry.namespace.id): elements(entry.value, "process")
+        for entry in operator.state("python-state-window-contents").read_entries()
+    }
+    assert begun == {key: contents[key, len(lines) // 4] for key, lines in of_key.items()}
+    assert {key: len(lines) for key, lines in of_key.items()} == {
+        entry.key[0]: entry.value for entry in operator.state("python-state-tumble-count-assigner").read_entries()
+    }
+
+
+def test_broadcast_state(opened):
+    rules = MapStateDescriptor("rules", STRING, LONG)
+    operator, expected = opened("broadcast", "rules", [ListStateDescriptor("seen", LONG)], broadcast_states=[rules])
+
+    assert [[expected["last"].pop("rules")]] == operator.state("python-state-rules").read_elements()
+    assert {key: one["seen"] for key, one in expected["last"].items()} == {
+        str(entry.key[0]): elements(entry.value, "process")
+        for entry in operator.state("python-state-seen").read_entries()
+    }
+
+
+@pytest.mark.parametrize("name", ["inputs", "inputs-thread"])
+def test_two_inputs(opened, name):
+    states = [ValueStateDescriptor("left", LONG), MapStateDescriptor("right", LONG, STRING)]
+    operator, expected = opened(name, "both", states)
+
+    found = of_each_key(operator, "python-state-")
+    assert expected["last"] == {
+        str(key): {"left": one["left"], "right": {str(at): text for at, text in one["right"].items()}}
+        for key, one in found.items()
+    }
