@@ -55,6 +55,7 @@ from .serializers.families import Ability as Ability
 from .serializers.families import Family as Family
 from .serializers.flink.namespaces import CountWindow as CountWindow
 from .serializers.flink.namespaces import GlobalWindow as GlobalWindow
+from .serializers.flink.namespaces import SqlTimeWindow as SqlTimeWindow
 from .serializers.flink.namespaces import Timer as Timer
 from .serializers.flink.namespaces import TimeWindow as TimeWindow
 from .serializers.flink.namespaces import VoidNamespace as VoidNamespace

@@ -77,6 +77,7 @@ JSON_FORMS: JsonFormTable = {
 SOURCES: SourceTable = {
     VoidSerializer.snapshot: VoidSerializer.row.hint,
     TimeWindowSerializerSnapshot: "TimeWindow",
+    SqlTimeWindowSerializerSnapshot: "SqlTimeWindow",
     CountWindowSerializerSnapshot: "CountWindow",
     VoidNamespaceSerializerSnapshot: "VoidNamespace",
     GlobalWindowSerializerSnapshot: "GlobalWindow",

@@ -23,7 +23,7 @@ Source: format notes 5.5 and 7.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar
 
 import attrs
 
@@ -209,7 +209,7 @@ TimeWindowSerializerSnapshot = snapshot_of(
 
 @attrs.frozen
 class SqlTimeWindowSerializer(TimeWindowSerializer):
-    """The TimeWindow of Flink SQL."""
+    """The TimeWindow of Flink's table runtime, which PyFlink's windows in time are."""
 
     row = Scalar("TimeWindow", "SqlTimeWindow", "", ">qq", "TimeWindow")
 
@@ -219,6 +219,10 @@ SqlTimeWindowSerializerSnapshot = snapshot_of(
     _NamespaceSnapshot,
     snapshot_id=f"{_SQL_WINDOWS}TimeWindow$Serializer$TimeWindowSerializerSnapshot",
 )
+
+
+SqlTimeWindow = Annotated[TimeWindow, SqlTimeWindowSerializer()]
+"""The type hint of windows in time of Flink SQL and of PyFlink: values are `TimeWindow`, of a class of their own."""
 
 
 @attrs.frozen

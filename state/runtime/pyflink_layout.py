@@ -7,8 +7,8 @@ In process mode, PyFlink's default, Python's workers make bytes of values, and F
     MapState, broadcast state                     python-state-NAME, a map from ByteArrayWrapper to byte[]
 
 In thread mode Flink keeps values of Java, under NAME: value state, also of what is reduced or aggregated, list state
-and map state. Numbers are long or double; rows, tuples, lists and times are pickles. In both modes the key is a row of
-one column.
+and map state. Numbers are long or double; rows and tuples are pickles. In both modes the key is a row of one column,
+and windows in time are those of Flink's table runtime.
 
 Source: savepoints of PyFlink 2.3, and `pyflink.datastream` (`python.execution-mode`).
 """
@@ -22,6 +22,7 @@ import attrs
 
 from ...serializers.containers.lists import MapSerializer
 from ...serializers.errors import DeclarationError
+from ...serializers.flink.namespaces import SqlTimeWindowSerializer, TimeWindowSerializer
 from ...serializers.hints import serializer_for
 from ...serializers.pyflink.coder_hints import coder_for
 from ...serializers.pyflink.contents import ConvertEach, PyFlinkBytes, PyFlinkElements, PyFlinkKey
@@ -72,7 +73,8 @@ def stored_state(state: StateDescriptor, mode: ExecutionMode) -> Any:
                 advice="use a converter, which gets the decoded value",
             )
     name, converter = PREFIX + state.name, state.converter
-    common = {one: getattr(state, one) for one in ("namespace", "time_to_live", "former_time_to_live")}
+    common = {one: getattr(state, one) for one in ("time_to_live", "former_time_to_live")}
+    common["namespace"] = _window_of(state)
     if isinstance(state, MapStateDescriptor):
         key, value = PyFlinkKey(coder_for(state.key_serializer)), PyFlinkBytes(coder_for(state.value_type))
         return MapStateDescriptor(name, key, value, converter=converter, **common)
@@ -85,10 +87,16 @@ def stored_state(state: StateDescriptor, mode: ExecutionMode) -> Any:
     return ListStateDescriptor(name, value, converter=converter, **common)
 
 
+def _window_of(state: StateDescriptor) -> TypeSerializer[Any]:
+    """Return the namespace of a state: PyFlink's windows in time are those of Flink's table runtime."""
+    return SqlTimeWindowSerializer() if type(state.namespace) is TimeWindowSerializer else state.namespace
+
+
 def _of_java(state: StateDescriptor) -> StateDescriptor:
     """Return the descriptor of a state in thread mode; what is reduced or aggregated is kept as a value."""
     given: Any = state
     others = {one.name: getattr(state, one.name) for one in attrs.fields(StateDescriptor) if one.name != "name"}
+    others["namespace"] = _window_of(state)
     if isinstance(state, MapStateDescriptor):
         return MapStateDescriptor(state.name, java_type(state.key_serializer), java_type(state.value_type), **others)
     if isinstance(state, ListStateDescriptor):
@@ -97,22 +105,33 @@ def _of_java(state: StateDescriptor) -> StateDescriptor:
 
 
 _WIDENED = {**dict.fromkeys(("byte", "short", "int"), int), "float": float, "char": str}
-_KEPT = frozenset({"boolean", "long", "double", "string", "bigint", "decimal", "instant"})
+_KEPT = frozenset({"boolean", "long", "double", "string", "decimal"})
+_PICKLED = frozenset({"bytes", "pickle", "row", "tuple"})
 
 
 def java_type(hint: Any) -> TypeSerializer[Any]:
     """Return the type in which thread mode keeps a type: a wider one, or `bytes`, a pickle, where Java gets no values.
 
-    Source: `to_java_typeinfo` in `pyflink.fn_execution.embedded.java_utils` of PyFlink 2.3.
+    Source: `to_java_typeinfo` in `pyflink.fn_execution.embedded.java_utils` of PyFlink 2.3, and its savepoints.
+
+    Raises:
+        DeclarationError: PyFlink fails at the first checkpoint of the type, or it is not known what it writes.
     """
-    serializer = serializer_for(hint)
-    snapshot = serializer.snapshot_configuration()
+    given: Any = serializer_for(hint)
+    snapshot = given.snapshot_configuration()
     word = snapshot.describe()
-    if word in _KEPT or snapshot.kind == "array":
-        return serializer
+    if word in _KEPT:
+        return given  # type: ignore[no-any-return]
     if word in _WIDENED:
         return serializer_for(_WIDENED[word])
     if snapshot.kind == "map":
-        of_map: Any = serializer
-        return MapSerializer(java_type(of_map.key), java_type(of_map.value), nullable_values=True)
-    return serializer_for(bytes)
+        return MapSerializer(java_type(given.key), java_type(given.value), nullable_values=True)
+    if snapshot.kind == "array" and snapshot.children():
+        return attrs.evolve(given, element=java_type(given.element))  # type: ignore[no-any-return]
+    if snapshot.kind in _PICKLED:
+        return serializer_for(bytes)
+    raise DeclarationError(
+        f"PyFlink was not seen to keep {word} in thread mode: of lists, big integers, instants, and arrays of numbers"
+        " and texts its first checkpoint fails",
+        advice='leave the state out, or declare what runs in process mode: execution_mode="process"',
+    )

@@ -26,8 +26,8 @@ PAGES = {
             "stateshift",
             """
             Record Row RowKind Left Right Instant LocalDate LocalTime LocalDateTime JavaDate SqlDate SqlTime
-            SqlTimestamp TimeWindow CountWindow GlobalWindow VoidNamespace Timer TtlValue Symbol KryoBytes PickledValue
-            from_pickled RowData TimestampData
+            SqlTimestamp TimeWindow SqlTimeWindow CountWindow GlobalWindow VoidNamespace Timer TtlValue Symbol
+            KryoBytes PickledValue from_pickled RowData TimestampData
             """,
         ),
         "Writing a serializer": (
