@@ -38,8 +38,8 @@ _FACE = (
     "AggregatingStateDescriptor", "Array", "BigInt", "ByteArrayWrapper", "Char", "CountWindow", "Either", "Field",
     "Float32", "GlobalWindow", "Instant", "Int8", "Int16", "Int32", "JavaDate", "Job", "ListStateDescriptor",
     "LocalDate", "LocalDateTime", "LocalTime", "MapStateDescriptor", "Operator", "ReducingStateDescriptor", "Row",
-    "SqlDate", "SqlTime", "SqlTimeWindow", "SqlTimestamp", "TimerServiceDescriptor", "TimeWindow", "ValueStateDescriptor",
-    "VoidNamespace", "enum_options", "record", "serializer_for",
+    "SqlDate", "SqlTime", "SqlTimeWindow", "SqlTimestamp", "TimerServiceDescriptor", "TimeWindow",
+    "ValueStateDescriptor", "VoidNamespace", "enum_options", "record", "serializer_for",
 )  # fmt: skip
 _OTHER_NAMES = ("Annotated", "Decimal", "attrs", "enum", "job", "self")
 _LAZY = (
