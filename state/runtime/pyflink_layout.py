@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...serializers.containers.lists import MapSerializer
-from ...serializers.errors import DeclarationError
+from ...serializers.errors import DeclarationError, located
 from ...serializers.flink.namespaces import SqlTimeWindowSerializer, TimeWindowSerializer
 from ...serializers.hints import serializer_for
 from ...serializers.pyflink.coder_hints import coder_for
@@ -65,7 +65,8 @@ def stored_state(state: StateDescriptor, mode: ExecutionMode) -> Any:
             Flink, become this one.
     """
     if mode is ExecutionMode.THREAD:
-        return _of_java(state)
+        with located(state=state.name):
+            return _of_java(state)
     for name in ("transform", "fallback_deserializer"):
         if getattr(state, name) is not None:
             raise DeclarationError(
@@ -127,7 +128,7 @@ def java_type(hint: Any) -> TypeSerializer[Any]:
     if snapshot.kind == "map":
         return MapSerializer(java_type(given.key), java_type(given.value), nullable_values=True)
     if snapshot.kind == "array" and snapshot.children():
-        return attrs.evolve(given, element=java_type(given.element))  # type: ignore[no-any-return]
+        return attrs.evolve(given, element=java_type(given.element))
     if snapshot.kind in _PICKLED:
         return serializer_for(bytes)
     raise DeclarationError(

@@ -63,17 +63,21 @@ def test_threads_keep_values():
         (Types.CHAR(), "string"),
         (Types.BIG_DEC(), "decimal"),
         (Types.ROW([LONG]), "bytes"),
-        (Types.LIST(LONG), "bytes"),
-        (Types.SQL_DATE(), "bytes"),
         (Types.PICKLED_BYTE_ARRAY(), "bytes"),
         (Types.MAP(STRING, Types.INT()), "map<string, long>"),
-        (Types.PRIMITIVE_ARRAY(Types.INT()), "array<int>"),
+        (Types.OBJECT_ARRAY(Types.MAP(STRING, Types.INT())), "array<map<string, long>>"),
     ],
 )
 def test_threads_keep_what_java_gets(declared, kept_as):
     operator = Operator.pyflink("counts", [ValueStateDescriptor("one", declared)], key=LONG, execution_mode="thread")
 
     assert {"one": ("value", kept_as)} == kept(operator)
+
+
+def test_what_threads_were_not_seen_to_keep_is_refused():
+    with pytest.raises(DeclarationError, match="was not seen to keep java.sql.Date in thread mode") as refused:
+        Operator.pyflink("dates", [ValueStateDescriptor("day", Types.SQL_DATE())], key=LONG, execution_mode="thread")
+    assert "day" == refused.value.where["state"]
 
 
 def test_broadcast_state_is_a_map_of_bytes():
