@@ -75,7 +75,7 @@ def test_threads_keep_what_java_gets(declared, kept_as):
 
 
 def test_what_threads_were_not_seen_to_keep_is_refused():
-    with pytest.raises(DeclarationError, match="was not seen to keep java.sql.Date in thread mode") as refused:
+    with pytest.raises(DeclarationError, match=r"was not seen to keep java\.sql\.Date in thread mode") as refused:
         Operator.pyflink("dates", [ValueStateDescriptor("day", Types.SQL_DATE())], key=LONG, execution_mode="thread")
     assert "day" == refused.value.where["state"]
 
