@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..serializers.snapshot import TypeSerializerConfigSnapshot
-    from .description import JobDescription, StateDescription
+    from .description import JobDescription, OperatorDescription, SerializerDescription, StateDescription
 
     Snapshot = TypeSerializerConfigSnapshot[Any]
 
@@ -35,6 +35,7 @@ class FormerJob:
 
     origin: str
     _states: Mapping[str, Mapping[tuple[str, str], StateDescription]] = attrs.field(repr=False)
+    _keys: Mapping[str, SerializerDescription] = attrs.field(factory=dict, repr=False)
 
     @classmethod
     def of(cls, job: JobDescription) -> FormerJob:
@@ -42,7 +43,8 @@ class FormerJob:
         states = {
             one.operator_id: {(state.kind.scope, state.name): state for state in one.states} for one in job.operators
         }
-        return cls(job.origin, states)
+        keys = {one.operator_id: one.key for one in job.operators if one.key is not None}
+        return cls(job.origin, states, keys)
 
     def described(self, stored: JobDescription) -> JobDescription:
         """Return the description of the stored state with what the job says of its types.
@@ -53,6 +55,8 @@ class FormerJob:
         Raises:
             DeclarationError: It is another job: none of its states is stored, or one is stored as another type.
         """
+        for one in stored.operators:
+            self._require_key(one)
         operators = tuple(
             attrs.evolve(one, states=tuple(self.state(one.stored_id or one.operator_id, state) for state in one.states))
             for one in stored.operators
@@ -63,6 +67,14 @@ class FormerJob:
                 advice="name the job that wrote the savepoint, with its uids and the names of its states",
             )
         return attrs.evolve(stored, operators=operators)
+
+    def _require_key(self, stored: OperatorDescription) -> None:
+        said = self._keys.get(stored.stored_id or stored.operator_id)
+        if said is None or said.serializer is None or stored.key is None:
+            return
+        if not said.serializer.ensure_compatibility(stored.key.snapshot).is_compatible_as_is():
+            with located(operator=stored.operator_id):
+                raise self._other(said.snapshot, stored.key.snapshot, "as the key")
 
     def state(self, operator_id: str, stored: StateDescription) -> StateDescription:
         """Return a stored state with what the job says of its types.
@@ -88,12 +100,15 @@ class FormerJob:
         if isinstance(stored, TtlAwareSerializerSnapshot) and stored.inner is not None:
             return attrs.evolve(stored, inner=self._more(stored.inner, said))
         if snapshot_to_bytes(stored) != snapshot_to_bytes(said):
-            raise DeclarationError.before_writing(
-                f"{self.origin} is not the job that wrote the state: it declares {said.describe()}, and"
-                f" {stored.describe()} is stored",
-                advice="name the job that wrote the savepoint, as it was then; it need not declare every state",
-            )
+            raise self._other(said, stored, "as the state")
         return said
+
+    def _other(self, said: Snapshot, stored: Snapshot, what: str) -> DeclarationError:
+        return DeclarationError.before_writing(
+            f"{self.origin} is not the job that wrote the state: it declares {said.describe()} {what}, and"
+            f" {stored.describe()} is stored",
+            advice="name the job that wrote the savepoint, as it was then; it need not declare every state",
+        )
 
 
 def as_value(state: StateDescription) -> StateDescription:

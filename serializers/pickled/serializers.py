@@ -373,7 +373,8 @@ class _Told:
         if name not in self._names:
             raise ValueNotConvertible(
                 f"the value holds a {name}, which the serializer does not list",
-                advice=f"list it if values may hold it: references=({value.__name__},)"
+                advice=f"list it if values may hold it: references=({value.__name__},); or, if the values are such"
+                f" objects, give the state their type: PickleSerializer({value.__name__})"
                 if isinstance(value, type)
                 else "do not refer to functions in a pickle: let __reduce__ return a class whose __new__ makes the "
                 "object",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, Self
 
 from ...serializers.errors import DeclarationError, shown
@@ -19,7 +20,6 @@ from .streams import DataStream, type_of
 from .typed import passing
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterable, Mapping
     from enum import Enum
 
@@ -305,7 +305,7 @@ class StreamExecutionEnvironment:
         self,
         job_name: str | None = None,
         *,
-        savepoint: str | os.PathLike[str] = "",
+        savepoint: str | os.PathLike[str] | None = None,
         on_incompatible: str = "refuse",
         options: MigrationOptions = RESTORING,
     ) -> JobExecutionResult:
@@ -315,7 +315,7 @@ class StreamExecutionEnvironment:
             job_name: The name of the job.
             savepoint: A folder for a savepoint, which is taken when all input was read. Then event time does not end:
                 timers and windows stay in the savepoint, for a program that goes on from it (Flink's stop without
-                `--drain`). "": none, and event time ends.
+                `--drain`). None: none, and event time ends.
             on_incompatible: What happens where state of `execution.savepoint.path` needs a migration: "refuse"; or
                 "migrate", into a new folder beside it.
             options: The options of the check and the migration.
@@ -325,7 +325,9 @@ class StreamExecutionEnvironment:
             DeclarationError: The program cannot be run as it is declared.
             TargetExists: The folder of the savepoint is not empty.
         """
-        return self.run(lambda: False, str(savepoint), on_incompatible, options)
+        if not isinstance(savepoint, str | os.PathLike | None):
+            raise DeclarationError(f"the savepoint is {shown(savepoint)}, not a folder", advice="name one, or None")
+        return self.run(lambda: False, "" if savepoint is None else str(savepoint), on_incompatible, options)
 
     def run(
         self,

@@ -232,9 +232,16 @@ class DataStream:
         return self
 
     def union(self, *streams: DataStream) -> DataStream:
-        """Return the elements of several streams as one."""
+        """Return the elements of several streams as one.
+
+        Raises:
+            DeclarationError: Streams have elements of different types, which Flink refuses, too.
+        """
         every = [one._values() for one in (self, *streams)]  # noqa: SLF001 - its own class
         types = {id(one._type): one._type for one in every}  # noqa: SLF001
+        texts = {serializer_for(one).describe() for one in types.values() if one is not None}
+        if len(texts) > 1:
+            raise DeclarationError(f"a union of different types: {', '.join(sorted(texts))}", advice="map them to one")
         return DataStream(
             self._env,
             tuple(edge for one in every for edge in one._edges),  # noqa: SLF001

@@ -238,3 +238,21 @@ def test_a_savepoint_that_is_there_is_refused_before_an_element_has_an_effect(tm
 
     assert [] == seen
     assert "REPLACE" not in str(refused.value)
+
+
+def test_no_savepoint_is_none(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    stream = totals(environment())
+    stream.add_sink(lambda _: None)
+
+    assert "" == stream.get_execution_environment().execute(savepoint=None).savepoint
+    assert [] == list(tmp_path.iterdir())
+    with pytest.raises(DeclarationError, match="the savepoint is True, not a folder"):
+        stream.get_execution_environment().execute(savepoint=True)
+
+
+def test_flinks_present_key_names_the_savepoint_too(tmp_path):
+    results(totals(environment()), savepoint=tmp_path / "sp")
+    env = environment(**{"execution.state-recovery.path": str(tmp_path / "sp")})
+
+    assert [("a", 5)] == results(totals(env, [("a", 1)]))

@@ -540,3 +540,11 @@ def test_an_endless_source_is_stopped_when_there_is_enough(env):
             pass
 
     assert [0, 2, 4] == env.add_source(Endless()).filter(lambda number: number % 2 == 0).execute_and_collect(limit=3)
+
+
+def test_a_union_of_different_types_is_refused():
+    env = StreamExecutionEnvironment.get_execution_environment()
+    numbers, texts = env.from_collection([1], Types.INT()), env.from_collection(["x"], Types.STRING())
+
+    with pytest.raises(DeclarationError, match="a union of different types: int, string"):
+        numbers.union(texts)

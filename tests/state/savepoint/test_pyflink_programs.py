@@ -232,3 +232,12 @@ def test_a_job_of_windows_goes_on_with_its_state(root, name):
     report = check(Savepoint.open(place / "savepoint").describe(), job.describe())
 
     assert Decision.START is report.decision
+
+
+@pytest.mark.parametrize("key", [STRING, bytes])
+def test_a_job_with_other_keys_did_not_write_it(root, key):
+    savepoint = Savepoint.open(root / "tests/fixtures/pyflink-2.3/values-process/savepoint")
+    job = Job([Operator.pyflink("keeps", [ValueStateDescriptor("count", LONG)], key=key)])
+
+    with pytest.raises(DeclarationError, match=r"is not the job that wrote the state: it declares row<.*> as the key"):
+        savepoint.told_by(job)
