@@ -119,7 +119,11 @@ def restore_keyed(backend: KeyedStateBackend, stored: OperatorState, folder: Fol
             f" {backend.max_parallelism}",
             advice=(
                 f"set max parallelism {stored.max_parallelism}",
-                WayOut("migrate the savepoint with", (Told(Option.REPARTITION),)),
+                WayOut(
+                    "migrate the savepoint into a new one, and start from that:",
+                    command="stateshift migrate SAVEPOINT NEW --job MODULE:JOB --repartition --max-parallelism"
+                    f" {backend.max_parallelism}",
+                ),
             ),
             operator=str(stored),
         )
