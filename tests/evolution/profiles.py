@@ -1,4 +1,4 @@
-"""How long the machine of evolutions runs: 50 examples, always the same; `make evolution` runs 5,000 new ones."""
+"""How long the machine of evolutions runs: 70 examples, always the same; `make evolution` runs 5,000 new ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 VARIABLE = "STATESHIFT_EVOLUTION"
 """The environment variable that says how many examples there are."""
 
-USUAL = 50
+USUAL = 70
 """In `make test`; so many come to every verdict, and to a third of the rules."""
 
 NIGHTLY = 5000

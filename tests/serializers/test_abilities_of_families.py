@@ -57,7 +57,6 @@ EXCUSED = {
         "LazyMigrationSnapshot": "it marks state that is not in its own form yet",
         "PickleSnapshot": "it needs a decision to trust",
         "SqlGlobalWindowSerializerSnapshot": "a query of SQL declares its state, and no job of Python does",
-        "SqlTimeWindowSerializerSnapshot": "a query of SQL declares its state, and no job of Python does",
         "TimerSerializerSnapshot": "timers are declared by their service",
         "TtlSerializerSnapshot": "a descriptor says that a state has TTL",
         **{f"{name}Snapshot": "a query of SQL declares its state, and no job of Python does" for name in OF_SQL},
