@@ -424,7 +424,7 @@ def from_pickled(python_class: type | PickleSerializer[Any]) -> FromPickledBytes
     Args:
         python_class: An attrs class, dataclass, named tuple or enum, or a plain type such as `str`. For state that is
             to stay pickled, a `PickleSerializer` with former names of its class as `aliases`: each pickle is written
-            anew, and names the present class.
+            again, and names the present class.
 
     Raises:
         DeclarationError: The class does not describe itself.

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import attrs
@@ -157,11 +158,13 @@ class CoderTemporalSerializer(CoderSerializer[T]):
         except (ValueError, OverflowError) as error:
             raise CorruptSavepoint(f"{number} is the number of no {self.describe()}", offset=start) from error
 
+    @abstractmethod
     def _number(self, value: Any) -> int:
-        raise NotImplementedError
+        """Return the number that is written for a value of Python."""
 
+    @abstractmethod
     def _value(self, number: int) -> Any:
-        raise NotImplementedError
+        """Return the value of a number."""
 
 
 def _whole(value: Any, micros: int) -> int:

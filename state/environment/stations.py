@@ -17,7 +17,7 @@ from ..runtime.sources import SourceContext
 from ..runtime.timer_service import MAX_WATERMARK, MIN_WATERMARK, system_clock
 from ..runtime.windows.triggers import milliseconds
 from ..runtime.windows.windowed_stream import WindowOperation
-from ..task.subtask import FunctionSubtask, SourceSubtask
+from ..task.subtask import FunctionSubtask, SourceSubtask, Subtask
 from .graph import Partition
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class Station(ABC):
             self.hand_on(None if self.valve.is_idle else self.valve.mark)
 
     def hand_on(self, mark: int | None) -> None:
-        """Tell all that follow of a watermark, or that nothing is to be expected for now (None)."""
+        """Hand a watermark on to all stations that follow; None: nothing is to be expected for now."""
         for station, channel in self.following:
             station.take_mark(channel, mark)
 
@@ -225,22 +225,10 @@ class WatermarkTask(Station):
         pass
 
 
-class FunctionTask(FunctionSubtask, Station):
-    """A subtask that calls a function.
-
-    Args:
-        transformation: What it is a subtask of.
-        backend: Creates the keyed backend.
-        task: The subtask.
-    """
+class _Task(Subtask, Station):
+    """What a subtask with a function has as a station."""
 
     _outputs: Outputs
-
-    def __init__(self, transformation: Transformation, backend: BackendFactory, task: TaskInfo, uid: str) -> None:
-        Station.__init__(self)
-        self._inputs, self._keeps_any = len(transformation.inputs), transformation.keeps_any
-        function, key_type = _own(transformation.body), transformation.key_type
-        super().__init__(function, key_type, backend=backend, task=task, uid=uid)
 
     def begin(self, outputs: Outputs, stored: Sequence[StoredOperator], options: MigrationOptions) -> None:
         self._outputs = outputs
@@ -252,17 +240,33 @@ class FunctionTask(FunctionSubtask, Station):
             raise
 
     @property
-    def function(self) -> Any:
-        """The function."""
-        return self._stateful
-
-    @property
     def declared(self) -> JobDescription | None:
         """The operator as its function declared it, where it was restored."""
         return None if self._check is None else self._check.job
 
     def current_processing_time(self) -> int:
         return system_clock()
+
+
+class FunctionTask(_Task, FunctionSubtask):
+    """A subtask that calls a function.
+
+    Args:
+        transformation: What it is a subtask of.
+        backend: Creates the keyed backend.
+        task: The subtask.
+    """
+
+    def __init__(self, transformation: Transformation, backend: BackendFactory, task: TaskInfo, uid: str) -> None:
+        Station.__init__(self)
+        self._inputs, self._keeps_any = len(transformation.inputs), transformation.keeps_any
+        function, key_type = _own(transformation.body), transformation.key_type
+        super().__init__(function, key_type, backend=backend, task=task, uid=uid)
+
+    @property
+    def function(self) -> Any:
+        """The function."""
+        return self._stateful
 
     def _seen(self, backend: KeyedStateBackend) -> KeyedStateBackend:
         if isinstance(backend, HashMapStateBackend):
@@ -364,7 +368,7 @@ class LocalSourceContext(SourceContext):
             self._gate.rest.reached()
 
 
-class SourceTask(SourceSubtask, Station):
+class SourceTask(_Task, SourceSubtask):
     """The subtask of a source.
 
     Args:
@@ -376,34 +380,16 @@ class SourceTask(SourceSubtask, Station):
     """
 
     lock: Gate
-    _outputs: Outputs
 
     def __init__(self, transformation: Transformation, rest: Rest, task: TaskInfo, uid: str, *, marks: bool) -> None:
         Station.__init__(self)
         self.lock, self._marks = Gate(rest), marks
         super().__init__(_own(transformation.body), None, task=task, uid=uid)
 
-    def begin(self, outputs: Outputs, stored: Sequence[StoredOperator], options: MigrationOptions) -> None:
-        self._outputs = outputs
-        self._begin(stored, options)
-        try:
-            self.open()
-        except BaseException:
-            self._is_open = False  # it was not opened, so it is not closed
-            raise
-
     @property
     def function(self) -> Any:
         """The source function."""
         return self._function
-
-    @property
-    def declared(self) -> JobDescription | None:
-        """As that of `FunctionTask`."""
-        return None if self._check is None else self._check.job
-
-    def current_processing_time(self) -> int:
-        return system_clock()
 
     def _create(self, context: RuntimeContext, backend: KeyedStateBackend | None, output: Output) -> None:
         super()._create(context, backend, output)
