@@ -37,6 +37,8 @@ def command(savepoint: str, *, file: OutputFile | None, with_json: bool) -> int:
     """Write a Python file with the classes, descriptors and operators that the state in SAVEPOINT implies.
 
     States that cannot be declared are named in comments, with the reason; a migration keeps them as they are.
+    Of state of PyFlink, whose types are not stored, the first entries are read: the type that fits them best is
+    declared, and a comment says which others fit. Pickles are not opened.
     """
     from ...state.savepoint.job_source import job_source
 

@@ -24,7 +24,10 @@ from ...serializers.source import (
     quoted,
     statement,
 )
+from ..runtime.pyflink_layout import ExecutionMode
 from ..timers import USER_TIMERS, queue_parts
+from .pyflink_source import NOTES as PYFLINK_NOTES
+from .pyflink_source import PyFlinkSource, mode_of
 from .stored_nulls import LOOKED_AT, look_for_nulls
 
 if TYPE_CHECKING:
@@ -41,7 +44,7 @@ _FACE = (
     "SqlDate", "SqlTime", "SqlTimeWindow", "SqlTimestamp", "TimerServiceDescriptor", "TimeWindow",
     "ValueStateDescriptor", "VoidNamespace", "enum_options", "record", "serializer_for",
 )  # fmt: skip
-_OTHER_NAMES = ("Annotated", "Decimal", "attrs", "enum", "job", "self")
+_OTHER_NAMES = ("Annotated", "Decimal", "Types", "attrs", "enum", "job", "self")
 _LAZY = (
     "migrated lazily, so the values have several types: finish that first, with `stateshift migrate` and the job that"
     " began it, and let `stateshift init` read the result"
@@ -93,13 +96,16 @@ class _Writer:
         imports = "\n\n".join(_imports(body, self._types.quoted_names))
         place = plain(self._savepoint.place)
         notes = _NOTES.format(entries=LOOKED_AT) if "@record(java_class" in body else ""
+        notes += PYFLINK_NOTES if "Operator.pyflink(" in body else ""
         return _HEAD.format(place=place, notes=notes) + f"\n{imports}\n" + body
 
     def _operator(self, operator: SavepointOperator) -> tuple[list[str], str]:
         """Return the lines that declare an operator, and its variable: "" where nothing of it can be declared."""
         left_out: dict[str, list[str]] = {}
         lists: dict[str, list[Expression]] = {}
-        key = self._key(operator, left_out)
+        mode = mode_of(operator)
+        pyflink = None if mode is None else PyFlinkSource(operator, mode, lambda one: self._types.try_hint(one)[0])
+        key = self._key(operator, left_out, pyflink)
         declarable = [state for state in operator.states if state.kind is not StateKind.TIMERS]
         lazy = versions_of(state.name for state in declarable if state.kind.is_keyed)
         for state in sorted(declarable, key=lambda state: (state.kind.scope, state.name)):
@@ -110,7 +116,7 @@ class _Writer:
             reason = self._why_not(state, has_key=bool(key))
             if not reason:
                 try:
-                    descriptor = self._descriptor(state)
+                    descriptor = self._descriptor(state) if pyflink is None else pyflink.descriptor(state)
                 except NoSourceError as error:
                     reason = str(error)
                 else:
@@ -119,19 +125,25 @@ class _Writer:
             left_out.setdefault(reason, []).append(state.name)
         services = self._services(operator, left_out) if key else []
         lists |= {"timers": services} if services else {}
-        remarks = list(_remarks(operator, left_out))
+        remarks = list(_remarks(operator, left_out, [] if pyflink is None else pyflink.remarks))
         if not key and not lists:
             return remarks, ""
         variable = self._names.variable(operator.uid, fallback="operator")
         name = quoted(operator.uid) if operator.uid else f"operator_id={quoted(operator.operator_id)}"
         arguments: list[Expression] = [name, *([f"key={key}"] if key else [])]
         arguments += [Group(f"{name}=[", tuple(descriptors)) for name, descriptors in sorted(lists.items(), key=_place)]
-        return [*remarks, *statement(Group("Operator(", tuple(arguments)), before=f"{variable} = ")], variable
+        call = "Operator("
+        if pyflink is not None:
+            call = "Operator.pyflink("
+            arguments += ['execution_mode="thread"'] if pyflink.mode is ExecutionMode.THREAD else []
+        return [*remarks, *statement(Group(call, tuple(arguments)), before=f"{variable} = ")], variable
 
-    def _key(self, operator: SavepointOperator, left_out: dict[str, list[str]]) -> str:
+    def _key(self, operator: SavepointOperator, left_out: dict[str, list[str]], pyflink: PyFlinkSource | None) -> str:
         if operator.key is None:
             return ""
         try:
+            if pyflink is not None:
+                return pyflink.key(operator.key)
             return self._types.try_hint(operator.key)[0]
         except NoSourceError as error:
             left_out[str(error)] = ["the key"]
@@ -225,7 +237,7 @@ def _all_snapshots(savepoint: Savepoint) -> Iterator[Snapshot]:
             yield from (part.snapshot for part in state.description.serializers())
 
 
-def _remarks(operator: SavepointOperator, left_out: dict[str, list[str]]) -> Iterator[str]:
+def _remarks(operator: SavepointOperator, left_out: dict[str, list[str]], found: list[str]) -> Iterator[str]:
     """Yield the comments above an operator: its name, and the parts that are not declared."""
     if not operator.uid:
         yield from comment(
@@ -240,6 +252,10 @@ def _remarks(operator: SavepointOperator, left_out: dict[str, list[str]]) -> Ite
         yield from comment("Not declared here, and kept as it is:")
     for reason, names in left_out.items():
         yield from comment(f"- {', '.join(names)}: {reason}", hanging="  ")
+    if found:
+        yield from comment("Found in the data, not stored:")
+    for one in found:
+        yield from comment(f"- {one}", hanging="  ")
 
 
 def _imports(body: str, quoted_names: set[str]) -> Iterator[str]:
@@ -257,6 +273,7 @@ def _imports(body: str, quoted_names: set[str]) -> Iterator[str]:
     if len(line) > WIDTH:
         line = "\n".join(["from stateshift import (", *(f"    {name}," for name in own), ")"])
     third_party.append(line)
+    third_party += ["from stateshift.pyflink.common import Types"] if "Types" in used else []
     yield "\n".join(third_party)
 
 
