@@ -44,7 +44,7 @@ words of `Types` have the same bytes: LONG and BIG_INT; STRING and CHAR, which a
 PRIMITIVE_ARRAY(BYTE), too; LIST, BASIC_ARRAY and OBJECT_ARRAY. `bytes` are pickles,
 which stay as they are. One value for each key is declared as ValueStateDescriptor,
 whether it was reduced, aggregated, or a list of one. Columns of rows have no names.
-`stateshift check --scan` reads every value by these types.
+A scan of `stateshift check` reads every value by these types.
 """
 
 
