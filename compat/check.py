@@ -18,6 +18,7 @@ from .description import JobDescription, StateKind, uid_order
 from .former_job import FormerJob
 from .header_snapshots import Labels, label_after, label_declared, labels_after
 from .kinds import is_transformed, judge, kind_changed
+from .layouts import across_layouts
 from .lazy_tables import judged_together, with_tables
 from .memo import Memo
 from .one_sided_states import with_likely_names
@@ -88,6 +89,7 @@ def check(
     old, new = taken_over(old, new)
     if new.former is not None:
         old = FormerJob.of(new.former).described(old)
+    old, new = across_layouts(old, new)
     if new.upgrade is not None and (asked := new.upgrade.asks()):
         policy = AskingPolicy(policy.forbid | asked, policy.allow_empty)
     new = with_tables(old, new)

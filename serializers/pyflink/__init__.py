@@ -21,3 +21,13 @@ def coder_for(hint: Any) -> TypeSerializer[Any]:
     """
     found: TypeSerializer[Any] = FAMILY.load(".coder_hints:coder_for")(hint)
     return found
+
+
+def java_type(hint: Any) -> TypeSerializer[Any]:
+    """Return the serializer of the type in which PyFlink's thread mode keeps a type; see `java_types.java_type`.
+
+    Raises:
+        DeclarationError: Thread mode cannot keep it.
+    """
+    found: TypeSerializer[Any] = FAMILY.load(".java_types:java_type")(hint)
+    return found

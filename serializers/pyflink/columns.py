@@ -12,7 +12,7 @@ from ..containers.lists import ListSerializer
 from ..sql.columns import InnerCodec
 from .byte_keys import ByteArrayWrapperSerializer
 from .coders import CODERS
-from .contents import PyFlinkBytes, PyFlinkElements, PyFlinkKey
+from .contents import PyFlinkBytes, PyFlinkElements, PyFlinkKey, PyFlinkPickle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,6 +55,7 @@ COLUMNS: ColumnTable = {
     ByteArrayWrapperSerializer: plain(BinaryCodec),
     PyFlinkBytes: _content,
     PyFlinkKey: _content,
+    PyFlinkPickle: _content,
     PyFlinkElements: _contents,
     **dict.fromkeys(CODERS, _as_counterpart),
 }

@@ -7,6 +7,7 @@ for what is declared, and the check says that it cannot know: rules PYF-1 and PY
     PyFlinkBytes     byte[]            one value
     PyFlinkElements  byte[]            all elements that were added to a list between two flushes, one after the other
     PyFlinkKey       ByteArrayWrapper  one key of a map
+    PyFlinkPickle    byte[]            one row or tuple of thread mode, as a pickle
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ from .. import rewrite
 from ..compatibility import Child, CompatibilityResult, Finding, Flag, Verdict, compose
 from ..containers.arrays import BytePrimitiveArraySerializerSnapshot, BytesSerializer
 from ..containers.lists import ListSerializer
-from ..errors import CorruptSavepoint, at_step
+from ..errors import CorruptSavepoint, ValueNotConvertible, at_step
 from ..serializer import Counterpart, TypeSerializer, incompatible, unrelated
 from ..snapshot import TypeSerializerConfigSnapshot
-from ..views import DataOutputView
+from ..views import DataInputView, DataOutputView
 from .byte_keys import ByteArrayWrapperSerializer, ByteArrayWrapperSerializerSnapshot
+from .row_pickles import opened, pickled
 
 if TYPE_CHECKING:
     from ..snapshot import Speller
-    from ..views import DataInputView
 
 _DECLARE = "declare the type with which the job of PyFlink wrote the state"
 
@@ -227,6 +228,32 @@ class PyFlinkElements(ContentSerializer):
         return None if convert is None else ConvertEach(convert)
 
 
+@attrs.frozen
+class PyFlinkPickle(_OneSerializer):
+    """A `byte[]` that is the pickle of exactly one row or tuple, as thread mode keeps these."""
+
+    words = "pickle"
+    plain = BytesSerializer
+    stored = BytePrimitiveArraySerializerSnapshot
+
+    def _write(self, value: Any, inner: DataOutputView) -> None:
+        inner.write(pickled(self._declared(value)))
+
+    def _read(self, inner: DataInputView) -> Any:
+        value = opened(bytes(inner.read_fully(inner.remaining())))
+        try:
+            self._declared(value)
+        except ValueNotConvertible as error:
+            raise CorruptSavepoint(error.what) from error
+        return value
+
+    def _declared(self, value: Any) -> Any:
+        """Return a value as its type reads it: rows with the names of their columns."""
+        target = DataOutputView()
+        self.content.serialize(value, target)
+        return self.content.deserialize(DataInputView(target.getvalue()))
+
+
 @attrs.define
 class _BytesOf(ContentSnapshot, BytePrimitiveArraySerializerSnapshot):  # type: ignore[misc,valid-type]
     reader: ClassVar[type[ContentSerializer]] = PyFlinkBytes
@@ -245,4 +272,11 @@ class _KeyOf(ContentSnapshot, ByteArrayWrapperSerializerSnapshot):  # type: igno
     content: TypeSerializerConfigSnapshot[Any] | None = None
 
 
+@attrs.define
+class _PickleOf(ContentSnapshot, BytePrimitiveArraySerializerSnapshot):  # type: ignore[misc,valid-type]
+    reader: ClassVar[type[ContentSerializer]] = PyFlinkPickle
+    content: TypeSerializerConfigSnapshot[Any] | None = None
+
+
 PyFlinkBytes.described, PyFlinkElements.described, PyFlinkKey.described = _BytesOf, _ElementsOf, _KeyOf
+PyFlinkPickle.described = _PickleOf

@@ -15,7 +15,7 @@ from .coders import (
     CoderTimeSerializer,
     CoderTimestampSerializer,
 )
-from .contents import PyFlinkBytes, PyFlinkElements, PyFlinkKey
+from .contents import PyFlinkBytes, PyFlinkElements, PyFlinkKey, PyFlinkPickle
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -45,5 +45,6 @@ STRATEGIES: StrategyTable = {
     CoderTimestampSerializer: always(st.datetimes().map(_whole)),
     PyFlinkBytes: _content,
     PyFlinkKey: _content,
+    PyFlinkPickle: _content,
     PyFlinkElements: _contents,
 }

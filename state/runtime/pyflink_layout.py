@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...serializers.containers.lists import MapSerializer
+from ...compat.layouts import PREFIX
 from ...serializers.errors import DeclarationError, located
 from ...serializers.flink.namespaces import SqlTimeWindowSerializer, TimeWindowSerializer
 from ...serializers.hints import serializer_for
 from ...serializers.pyflink.coder_hints import coder_for
 from ...serializers.pyflink.contents import ConvertEach, PyFlinkBytes, PyFlinkElements, PyFlinkKey
+from ...serializers.pyflink.java_types import java_type
 from ...serializers.rows.serializers import RowSerializer
 from .descriptors import (
     ListStateDescriptor,
@@ -36,9 +37,6 @@ from .descriptors import (
 
 if TYPE_CHECKING:
     from ...serializers.serializer import TypeSerializer
-
-PREFIX = "python-state-"
-"""What the name of a state in process mode begins with."""
 
 
 class ExecutionMode(enum.StrEnum):
@@ -103,36 +101,3 @@ def _of_java(state: StateDescriptor) -> StateDescriptor:
     if isinstance(state, ListStateDescriptor):
         return ListStateDescriptor(state.name, java_type(state.element_serializer), **others)
     return ValueStateDescriptor(state.name, java_type(given.value_serializer), **others)
-
-
-_WIDENED = {**dict.fromkeys(("byte", "short", "int"), int), "float": float, "char": str}
-_KEPT = frozenset({"boolean", "long", "double", "string", "decimal"})
-_PICKLED = frozenset({"bytes", "pickle", "row", "tuple"})
-
-
-def java_type(hint: Any) -> TypeSerializer[Any]:
-    """Return the type in which thread mode keeps a type: a wider one, or `bytes`, a pickle, where Java gets no values.
-
-    Source: `to_java_typeinfo` in `pyflink.fn_execution.embedded.java_utils` of PyFlink 2.3, and its savepoints.
-
-    Raises:
-        DeclarationError: PyFlink fails at the first checkpoint of the type, or it is not known what it writes.
-    """
-    given: Any = serializer_for(hint)
-    snapshot = given.snapshot_configuration()
-    word = snapshot.describe()
-    if word in _KEPT:
-        return given  # type: ignore[no-any-return]
-    if word in _WIDENED:
-        return serializer_for(_WIDENED[word])
-    if snapshot.kind == "map":
-        return MapSerializer(java_type(given.key), java_type(given.value), nullable_values=True)
-    if snapshot.kind == "array" and snapshot.children():
-        return attrs.evolve(given, element=java_type(given.element))
-    if snapshot.kind in _PICKLED:
-        return serializer_for(bytes)
-    raise DeclarationError(
-        f"PyFlink was not seen to keep {word} in thread mode: of lists, big integers, instants, and arrays of numbers"
-        " and texts its first checkpoint fails",
-        advice='leave the state out, or declare what runs in process mode: execution_mode="process"',
-    )

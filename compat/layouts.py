@@ -1,0 +1,461 @@
+"""State that one side has as PyFlink's process mode keeps it, and the other as its thread mode or Flink itself does.
+
+The same state of a function is stored in three layouts, of which PyFlink and Flink each find their own alone:
+
+    process mode   python-state-NAME, lists and maps of bytes that coders made   keys: a row of one column
+    thread mode    NAME, of Java's types, rows and tuples as pickles             keys: a row of one column
+    Flink's own    NAME, of the types as they are declared                       keys: as they are declared
+
+States are paired whatever the layout. What a key has is then read as one layout has it, and written as the other does
+(PYF-3): a transform that follows from both sides. The key becomes a row of one column, or is that column, where keys
+may be rewritten. Bytes of which nothing is known are taken for what the new side declares, as in PYF-1.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ..serializers.compatibility import CompatibilityResult, Finding, Flag, Verdict
+from ..serializers.containers.arrays import BytePrimitiveArraySerializerSnapshot, BytesSerializer
+from ..serializers.containers.lists import ListSerializer, MapSerializer
+from ..serializers.containers.ttl import TtlSerializer, TtlValue
+from ..serializers.containers.wrappers import TtlAwareSerializerSnapshot, without_ttl_awareness
+from ..serializers.errors import CorruptSavepoint, DeclarationError, ValueNotConvertible, at_step, shown
+from ..serializers.pickled.serializers import PickledSnapshot, PickleSerializer
+from ..serializers.pickled.values import PickledValue
+from ..serializers.pyflink import coder_for, java_type
+from ..serializers.pyflink.byte_keys import ByteArrayWrapperSerializerSnapshot
+from ..serializers.pyflink.contents import (
+    ContentSerializer,
+    ContentSnapshot,
+    ConvertEach,
+    PyFlinkBytes,
+    PyFlinkElements,
+    PyFlinkKey,
+    PyFlinkPickle,
+)
+from ..serializers.rows.values import Row
+from ..serializers.snapshot import snapshot_to_bytes
+from ..serializers.views import DataInputView, DataOutputView
+from ..serializers.ways_out import by_migration
+from .description import (
+    ELEMENT,
+    MAP_VALUE,
+    USER_KEY,
+    Converter,
+    JobDescription,
+    OperatorDescription,
+    StateDescription,
+    StateKind,
+    StateTransform,
+)
+from .parts import ask, exposes_pieces
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ..serializers.serializer import TypeSerializer
+    from ..serializers.snapshot import TypeSerializerConfigSnapshot
+
+    Snapshot = TypeSerializerConfigSnapshot[Any]
+    Convert = Callable[[Any], Any]
+
+PREFIX = "python-state-"
+"""What the name of a state in process mode begins with."""
+_RULE, _BYTES_RULE, _OTHER_FAMILY = "PYF-3", "PYF-1", "FAM-4"
+
+
+def across_layouts(old: JobDescription, new: JobDescription) -> tuple[JobDescription, JobDescription]:
+    """Return both sides with the states paired that one has in another layout than the other, and how they change.
+
+    Args:
+        old: The stored state, with what is known of PyFlink's bytes.
+        new: The side that takes it over; a probe has no types of PyFlink's states, and is left as it is.
+    """
+    theirs = {one.operator_id: one for one in new.operators}
+    changed = {}
+    for was in old.operators:
+        becomes = theirs.get(was.operator_id)
+        if becomes is not None and (found := _across(was, becomes)) is not None:
+            changed[was.operator_id] = found
+    if not changed:
+        return old, new
+    olds, news = (
+        tuple(changed[one.operator_id][side] if one.operator_id in changed else one for one in of.operators)
+        for side, of in enumerate((old, new))
+    )
+    return attrs.evolve(old, operators=olds), attrs.evolve(new, operators=news)
+
+
+def _across(
+    was: OperatorDescription, becomes: OperatorDescription
+) -> tuple[OperatorDescription, OperatorDescription] | None:
+    key = _key(was, becomes)
+    olds, news = list(was.states), list(becomes.states)
+    places = {(state.kind.scope, state.name): at for at, state in enumerate(olds)}
+    names = {(state.kind.scope, state.name) for state in news}
+    sides = _Sides(_has_row(was), _has_row(becomes))
+    is_found = False
+    for place, declared in enumerate(news):
+        scope = declared.kind.scope
+        is_named = declared.name.startswith(PREFIX)  # without a coder it is declared as it is stored
+        if (
+            declared.value.serializer is None
+            or declared.kind is StateKind.TIMERS
+            or is_named is not _has_coder(declared)
+        ):
+            continue
+        other = scope, _elsewhere(declared.name)
+        at = places.get((scope, declared.name), None if other in names else places.get(other))
+        if at is None or olds[at].is_dropped or not sides.are_apart(olds[at], declared):
+            continue
+        is_found = True
+        olds[at], news[place] = sides.paired(olds[at], declared)
+    if key is None and not is_found:
+        return None
+    return attrs.evolve(was, states=tuple(olds)), attrs.evolve(becomes, states=tuple(news), key=key or becomes.key)
+
+
+def _elsewhere(name: str) -> str:
+    """Return the name that a state has in the other layouts."""
+    return name.removeprefix(PREFIX) if name.startswith(PREFIX) else PREFIX + name
+
+
+def _is_of_process(state: StateDescription) -> bool:
+    """Whether a stored state is one of process mode."""
+    is_named = (state.stored_name or state.name).startswith(PREFIX)
+    return is_named and isinstance(_stored(state), BytePrimitiveArraySerializerSnapshot)
+
+
+def _has_coder(state: StateDescription) -> bool:
+    """Whether a state is declared as one of process mode, whose bytes a coder makes."""
+    return isinstance(_declared(state), PyFlinkBytes | PyFlinkElements)
+
+
+def _stored(state: StateDescription) -> Snapshot:
+    """Return the snapshot of a value, an element, or a map's value, without its time stamp."""
+    whole = without_ttl_awareness(state.value.snapshot)
+    item = whole.children()[-1] if state.kind.row.pieces and whole.children() else whole
+    return item.children()[-1] if item.kind == "ttl" else item
+
+
+def _declared(state: StateDescription) -> Any:
+    """Return the serializer of a value, an element, or a map's value, without its time stamp."""
+    item = state.kind.item_of(state.value.new_side())
+    return item.value if isinstance(item, TtlSerializer) else item
+
+
+def _content(serializer: Any) -> Any:
+    return serializer.content if isinstance(serializer, ContentSerializer) else serializer
+
+
+def _stored_content(snapshot: Snapshot) -> Snapshot:
+    return snapshot.content if isinstance(snapshot, ContentSnapshot) and snapshot.content is not None else snapshot
+
+
+def _has_row(operator: OperatorDescription) -> bool:
+    """Whether the key is a row of one column, as PyFlink's are."""
+    return operator.key is not None and _column(operator.key.snapshot) is not None
+
+
+def _column(snapshot: Snapshot) -> Snapshot | None:
+    children = snapshot.children() if snapshot.kind == "row" else ()
+    return children[0] if len(children) == 1 else None
+
+
+# Keys
+
+
+@attrs.frozen
+class _OfRow:
+    """Returns the key in a row of one column."""
+
+    convert: Convert | None
+
+    def __call__(self, row: Any) -> Any:
+        return row[0] if self.convert is None else self.convert(row[0])
+
+
+@attrs.frozen
+class _AsRow:
+    """Returns a row of one column, the key."""
+
+    convert: Convert | None
+
+    def __call__(self, key: Any) -> Any:
+        return Row(key if self.convert is None else self.convert(key))
+
+
+def _key(was: OperatorDescription, becomes: OperatorDescription) -> Any:
+    """Return the declaration of the new key with the conversion that follows from the layouts; None: there is none."""
+    old, new = was.key, becomes.key
+    if old is None or new is None or new.serializer is None or new.converter is not None:
+        return None
+    stored, given = _column(old.snapshot), _column(new.snapshot)
+    if (stored is None) is (given is None):
+        return None
+    serializer: Any = new.serializer
+    asked = serializer if given is None else serializer.columns[0].serializer
+    result = ask(asked, old.snapshot if stored is None else stored, "$<key>")
+    if result.is_incompatible() or result.obstacles:
+        return None
+    of = _OfRow(result.conversion) if given is None else _AsRow(result.conversion)
+    name = "the column of the row" if given is None else "a row of the key"
+    return attrs.evolve(new, converter=Converter(name, of))
+
+
+# States
+
+
+@attrs.frozen
+class _Sides:
+    """Where each side has its keys: in a row of one column, as PyFlink has them, or plain."""
+
+    was_row: bool
+    becomes_row: bool
+
+    def are_apart(self, old: StateDescription, new: StateDescription) -> bool:
+        """Whether a state is in different layouts, and not taken over by the rules of its types alone."""
+        if _is_of_process(old) is not _has_coder(new):
+            return True
+        if _is_of_process(old) or self.was_row is self.becomes_row or not new.kind.has_values:
+            return False
+        return old.kind is not new.kind or ask(new.value.new_side(), old.value.told, "$").is_incompatible()
+
+    def paired(self, old: StateDescription, new: StateDescription) -> tuple[StateDescription, StateDescription]:
+        """Return both sides of a state with equal names, and with how its values change."""
+        is_known, told = True, old
+        if new.transform is None:
+            is_known, told = _told(old, new)
+        if told.name != new.name:
+            told = attrs.evolve(told, name=new.name, stored_name=told.stored_name or told.name)
+        if not new.kind.has_values or not exposes_pieces(new.kind, new.value.new_side()):
+            return told, new
+        words = _layout(is_process=_is_of_process(old), has_row=self.was_row)
+        becomes = _layout(is_process=_has_coder(new), has_row=self.becomes_row)
+        first = Finding(
+            "$<state>", _RULE, Verdict.REQUIRES_MIGRATION, words, becomes,
+            "in one layout the state of the other is not found: PyFlink and Flink start empty in silence",
+            (by_migration("each value is read as in the one, and written as in the other"),
+             "go on in the execution mode, or with the program, that wrote it"),
+        )  # fmt: skip
+        change, findings = _change(told, new)
+        if not is_known:
+            reason = "the savepoint does not say what is in these bytes"
+            findings += (Finding(
+                "$", _BYTES_RULE, Verdict.COMPATIBLE, old.describe(), told.describe(), reason,
+                ("name the job that wrote the savepoint, which says it: --old-job",),
+                (Flag.UNVERIFIED, Flag.MAY_FAIL_PER_VALUE),
+            ),)  # fmt: skip
+        name = "the change of layout" if new.value.converter is None else new.value.converter.name
+        transform = StateTransform(told.kind, name, change, (first, *findings))
+        return told, attrs.evolve(new, transform=transform)
+
+
+def _layout(*, is_process: bool, has_row: bool) -> str:
+    return "PyFlink's process mode" if is_process else "PyFlink's thread mode" if has_row else "Flink's own types"
+
+
+def _told(old: StateDescription, new: StateDescription) -> tuple[bool, StateDescription]:
+    """Return whether all of stored bytes is known, and the state whose bytes are taken for what is declared."""
+    whole, content = without_ttl_awareness(old.value.snapshot), _content(_declared(new))
+    known: Any = None
+    key: Any = None
+    if type(_stored(old)) is BytePrimitiveArraySerializerSnapshot:
+        if _is_of_process(old):
+            known = (PyFlinkElements if new.kind is StateKind.LIST else PyFlinkBytes)(coder_for(content))
+        elif content.snapshot_configuration().kind in {"row", "tuple"}:
+            known = PyFlinkPickle(coder_for(content))
+    serializer: Any = new.value.new_side()
+    if old.kind is StateKind.BROADCAST:
+        if old.key is not None and type(old.key.snapshot) is ByteArrayWrapperSerializerSnapshot and new.key is not None:
+            key = PyFlinkKey(coder_for(_content(new.key.new_side())))
+            old = attrs.evolve(old, key=attrs.evolve(old.key, snapshot=key.snapshot_configuration()))
+    elif old.kind is StateKind.MAP and type(whole.children()[0]) is ByteArrayWrapperSerializerSnapshot:
+        key = PyFlinkKey(coder_for(_content(serializer.key))) if isinstance(serializer, MapSerializer) else None
+    if known is None and key is None:
+        return True, old
+    return False, _with(old, known, key)
+
+
+def _with(old: StateDescription, known: Any, key: Any) -> StateDescription:
+    whole = without_ttl_awareness(old.value.snapshot)
+    pieces = [one.restore_serializer() for one in whole.children()] if old.kind.row.pieces else []
+    item: Any = (pieces or [whole.restore_serializer()])[-1]
+    if known is not None:
+        item = TtlSerializer(known) if isinstance(item, TtlSerializer) else known
+    if old.kind is StateKind.LIST:
+        item = ListSerializer(item)
+    elif old.kind is StateKind.MAP:
+        item = MapSerializer(pieces[0] if key is None else key, item)
+    snapshot: Any = item.snapshot_configuration()
+    if snapshot_to_bytes(snapshot) != snapshot_to_bytes(whole):
+        return old
+    stored = old.value.snapshot
+    if isinstance(stored, TtlAwareSerializerSnapshot):
+        snapshot = attrs.evolve(stored, inner=snapshot)
+    return attrs.evolve(old, value=attrs.evolve(old.value, snapshot=snapshot))
+
+
+# Values
+
+
+class _Shape(enum.Enum):
+    """What a key has, for the function."""
+
+    SINGLE = enum.auto()
+    LIST = enum.auto()
+    MAP = enum.auto()
+
+
+def _shape(kind: StateKind, *, is_single: bool) -> _Shape:
+    if kind is StateKind.MAP:
+        return _Shape.MAP
+    return _Shape.LIST if kind is StateKind.LIST and not is_single else _Shape.SINGLE
+
+
+@attrs.frozen
+class _Change:
+    """Reads what a key has as one layout has it, and returns it as another does.
+
+    Attributes:
+        shape: What the key has.
+        reads_parts: Whether it is stored as a list of bytes, as in process mode.
+        writes_parts: Whether it is to be.
+        item: Converts each value; None: it stays.
+        key: Converts each key of a map; None: it stays.
+    """
+
+    shape: _Shape
+    reads_parts: bool
+    writes_parts: bool
+    item: Convert | None = None
+    key: Convert | None = None
+
+    def __call__(self, stored: Any) -> Any:
+        if self.shape is _Shape.MAP:
+            with at_step(MAP_VALUE):
+                return {self._converted_key(key): self._converted(value) for key, value in stored.items()}
+        if self.shape is _Shape.SINGLE:
+            value = self._converted(_only(stored) if self.reads_parts else stored)
+            return [value] if self.writes_parts else value
+        with at_step(ELEMENT):
+            elements = [self._converted(one) for one in (_flat(stored) if self.reads_parts else stored)]
+            return _in_parts(elements) if self.writes_parts else elements
+
+    def _converted(self, value: Any) -> Any:
+        if isinstance(value, TtlValue):
+            return TtlValue(value.last_access_ms, self._converted(value.value))
+        return value if value is None or self.item is None else self.item(value)
+
+    def _converted_key(self, key: Any) -> Any:
+        return key if self.key is None else self.key(key)
+
+
+def _only(stored: list[Any]) -> Any:
+    if len(stored) != 1:
+        raise CorruptSavepoint(f"a key has {len(stored)} values in a state of one")
+    return stored[0]
+
+
+def _flat(stored: list[Any]) -> Iterator[Any]:
+    for part in stored:
+        if isinstance(part, TtlValue):
+            yield from (TtlValue(part.last_access_ms, one) for one in part.value)
+        else:
+            yield from part
+
+
+def _in_parts(elements: list[Any]) -> list[Any]:
+    """Return elements as process mode keeps them: together, or each with its time stamp."""
+    if any(isinstance(one, TtlValue) for one in elements):
+        return [TtlValue(one.last_access_ms, [one.value]) for one in elements]
+    return [elements] if elements else []
+
+
+def _change(old: StateDescription, new: StateDescription) -> tuple[Any, tuple[Finding, ...]]:
+    """Return what converts what a key has, and what is found on its values."""
+    was_process, becomes_process = _is_of_process(old), _has_coder(new)
+    stored, declared = _stored(old), _declared(new)
+    shape = _shape(old.kind, is_single=isinstance(stored, ContentSnapshot) and stored.reader is PyFlinkBytes)
+    becomes = _shape(new.kind, is_single=isinstance(declared, PyFlinkBytes))
+    if shape is not becomes:
+        reason = "the two states are of different kinds for the function, whatever the layout"
+        return _Change(shape, was_process, becomes_process), (Finding(
+            "$<state>", "STATE-1", Verdict.INCOMPATIBLE, old.describe(), new.describe(), reason,
+            ("keep the kind of the state", "declare the new state under another name: the old one is kept"),
+        ),)  # fmt: skip
+    step = {_Shape.MAP: MAP_VALUE, _Shape.LIST: ELEMENT, _Shape.SINGLE: ""}[shape]
+    item, findings = _conversion(_content(declared), _stored_content(stored), step, new.value.converter)
+    key = None
+    if shape is _Shape.MAP:
+        serializer: Any = new.value.new_side()
+        user_key = without_ttl_awareness(old.value.snapshot).children()[0]
+        key, more = _conversion(_content(serializer.key), _stored_content(user_key), USER_KEY)
+        findings = (*more, *findings)
+    return _Change(shape, was_process, becomes_process, item, key), findings
+
+
+@attrs.frozen
+class _Exact:
+    """Keeps a value that a narrower type holds exactly, as thread mode kept a wider one."""
+
+    serializer: TypeSerializer[Any]
+
+    def __call__(self, value: Any) -> Any:
+        target = DataOutputView()
+        self.serializer.serialize(value, target)
+        if self.serializer.deserialize(DataInputView(target.getvalue())) != value:
+            raise ValueNotConvertible(
+                f"{shown(value)} is not exactly a {self.serializer.describe()}",
+                advice="declare the wider type that thread mode has kept; or a converter that rounds",
+            )
+        return value
+
+
+@attrs.frozen
+class _AsPickle:
+    """Takes bytes for a pickle, unopened."""
+
+    class_name: str
+
+    def __call__(self, data: bytes) -> PickledValue:
+        return PickledValue(self.class_name, data)
+
+
+def _pickle_bytes(value: PickledValue) -> bytes:
+    return value.data
+
+
+def _conversion(
+    new: Any, old: Snapshot, step: str, converter: Converter | None = None
+) -> tuple[Convert | None, tuple[Finding, ...]]:
+    """Return how a value becomes one of the new type (None: it stays), and what is found on it."""
+    if converter is not None:
+        function = converter.function
+        return function.convert if isinstance(function, ConvertEach) else function, ()
+    if isinstance(new, PickleSerializer) and type(old) is BytePrimitiveArraySerializerSnapshot:
+        return _AsPickle(new.fingerprint.name), ()
+    if type(new) is BytesSerializer and isinstance(old, PickledSnapshot):
+        return _pickle_bytes, ()
+    result: CompatibilityResult[Any] = ask(new, old, "$" + step)
+    if result.is_incompatible() and _is_kept_as(new, old):
+        return _Exact(new), ()
+    if result.is_incompatible() and _is_kept_as(old.restore_serializer(), new.snapshot_configuration()):
+        return None, ()
+    findings = tuple(
+        one.below(step) for one in result.findings if one.rule != _OTHER_FAMILY or result.is_incompatible()
+    )
+    return result.conversion, findings
+
+
+def _is_kept_as(narrow: Any, wide: Snapshot) -> bool:
+    """Whether thread mode keeps a type as another one."""
+    try:
+        kept = java_type(narrow)
+    except DeclarationError:
+        return False
+    return snapshot_to_bytes(kept.snapshot_configuration()) == snapshot_to_bytes(wide)
