@@ -90,6 +90,12 @@ def across_layouts(old: JobDescription, new: JobDescription) -> tuple[JobDescrip
     return attrs.evolve(old, operators=olds), attrs.evolve(new, operators=news)
 
 
+def changes_keys(old: JobDescription, new: JobDescription) -> bool:
+    """Whether one side has the keys of an operator in rows of one column, as PyFlink has them, and the other plain."""
+    theirs = {one.operator_id: one for one in new.operators}
+    return any(_key(one, theirs[one.operator_id]) is not None for one in old.operators if one.operator_id in theirs)
+
+
 def _across(
     was: OperatorDescription, becomes: OperatorDescription
 ) -> tuple[OperatorDescription, OperatorDescription] | None:

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...compat.description import JobDescription
+from ...compat.layouts import changes_keys
+from ...compat.repartition import Repartition
 from ...serializers.compatibility import Decision
 from ...serializers.errors import DeclarationError, shown
 from ...serializers.hints import serializer_for
@@ -187,19 +189,27 @@ class LocalRun:
         if refused:
             declared = [task.declared for task in self._tasks() if task.task.index == 0]
             self._close()
-            worst = next((one for one in refused if one.report.decision is Decision.REFUSE), refused[0])
-            if worst.report.decision is Decision.REFUSE:
-                raise worst
-            if not self._migrates:
-                worst.advice = 'pass on_incompatible="migrate" to execute: the savepoint is migrated, beside it'
-                raise worst
-            operators = tuple(one for job in declared if job is not None for one in job.operators)
-            wanted = JobDescription("the program", operators)
-            savepoint = restorable(savepoint, wanted, migrate=True, options=self._options)
+            wanted = JobDescription("the program", tuple(one for job in declared if job for one in job.operators))
+            savepoint = self._migrated(savepoint, wanted, refused)
             for again in self._build(savepoint):
                 raise again
         self._facts = restored_facts(savepoint)
         self._checkpoint_id = savepoint.metadata.checkpoint_id
+
+    def _migrated(self, savepoint: Savepoint, wanted: JobDescription, refused: list[RestoreRefused]) -> Savepoint:
+        """Return the savepoint that the program can go on from, after a migration if that is allowed."""
+        options = self._options
+        if options.repartition is None and changes_keys(savepoint.describe(), wanted):
+            # PyFlink has its keys in rows, so a program here is refused every state before it is compared with it.
+            options = attrs.evolve(options, repartition=Repartition())
+        elif worst := next((one for one in refused if one.report.decision is Decision.REFUSE), None):
+            raise worst
+        try:
+            return restorable(savepoint, wanted, migrate=self._migrates, options=options)
+        except RestoreRefused as error:
+            if error.report.decision is Decision.MIGRATE:
+                error.advice = 'pass on_incompatible="migrate" to execute: the savepoint is migrated, beside it'
+            raise
 
     def _refuse_unclaimed(self, savepoint: Savepoint) -> None:
         ids = {Operator.named(uid).id for uid in self._uids.values()}
