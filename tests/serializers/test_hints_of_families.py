@@ -25,6 +25,7 @@ EXCUSED = {
     "KryoBytesSerializer": "only Flink's metadata name it",
     "PickleSerializer": "it needs a decision to trust",
     **dict.fromkeys(("PyFlinkBytes", "PyFlinkElements", "PyFlinkKey"), "`coder_for` says what they hold"),
+    "PyFlinkPickle": "`java_type` says what it holds",
     "RecordReference": "it stands within a record that contains itself",
     "TimerSerializer": "timers are no values of a state",
     "TtlSerializer": "a descriptor says that a state has TTL",

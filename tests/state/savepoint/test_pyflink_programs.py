@@ -82,15 +82,14 @@ def test_states_of_each_kind(opened, mode):
             "events": elements(one["events"], mode),
             "counts": one["counts"],
             "total": one["total"],
-            "mean": division(pickle.loads(one["mean"]) if mode == "thread" else one["mean"]),
+            "mean": division(one["mean"]),
         }
         for key, one in found.items()
     }
     assert told == {key: {name: one[name] for name in told[key]} for key, one in expected["last"].items()}
-    if mode == "process":
-        assert {str(key): [*one["last"]] for key, one in found.items()} == {
-            key: [*one["last"].values()] for key, one in expected["last"].items()
-        }
+    assert {str(key): [*one["last"]] for key, one in found.items()} == {
+        key: [*one["last"].values()] for key, one in expected["last"].items()
+    }
 
 
 def division(pair):
@@ -128,12 +127,7 @@ def test_a_value_of_each_type(opened, name):
     found = of_each_key(operator, "python-state-")
     assert set(expected["last"]) == {str(key) for key in found}
     for key, values in found.items():
-        made = {one: make(expected["last"][str(key)]) for one, (_, make) in types.items()}
-        if left_out:  # what Java has no class for is a pickle, whose row is of PyFlink's class
-            made["tuple"], row = pickle.dumps(made["tuple"], protocol=4), values.pop("row")
-            assert b"pyflink.common.types" in row
-            del made["row"]
-        assert made == values
+        assert values == {one: make(expected["last"][str(key)]) for one, (_, make) in types.items()}
 
 
 @pytest.mark.parametrize("name", sorted(NOT_IN_THREADS))
@@ -151,18 +145,15 @@ def test_windows_of_time(opened, name):
     mode = expected["mode"]
     state_name = "window-contents" if mode == "thread" else "python-state-window-contents"
 
-    def read(value):
-        return pickle.loads(value) if mode == "thread" else value
-
     of_key = defaultdict(list)
     for key, number in expected["lines"]:
         of_key[key].append((key, number))
     assert {(key, 0): lines for key, lines in of_key.items()} == {
-        (entry.key[0], entry.namespace.start): [*map(read, elements(entry.value, mode))]
+        (entry.key[0], entry.namespace.start): elements(entry.value, mode)
         for entry in listed.state(state_name).read_entries()
     }
     assert {key: (key, sum(number for _, number in lines)) for key, lines in of_key.items()} == {
-        entry.key[0]: read(entry.value) for entry in reduced.state(state_name).read_entries()
+        entry.key[0]: entry.value for entry in reduced.state(state_name).read_entries()
     }
 
 
