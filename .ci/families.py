@@ -31,6 +31,7 @@ ALLOWED = {
     "state/job_strategies.py": "the types of keys that the harness draws",
     "state/migration/block_rewriter.py": KINDS,
     "state/runtime/windows/assigners.py": SPACES,
+    "compat/layouts.py": "as which states PyFlink keeps those of a function",
     "state/runtime/pyflink_layout.py": "as which states PyFlink keeps those of a function",
     "pyflink/common/typeinfo.py": "the words that PyFlink has for types",
     "pyflink/datastream/window.py": "the windows that PyFlink has",

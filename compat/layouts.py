@@ -253,7 +253,7 @@ class _Sides:
             reason = "the savepoint does not say what is in these bytes"
             findings += (Finding(
                 "$", _BYTES_RULE, Verdict.COMPATIBLE, old.describe(), told.describe(), reason,
-                ("name the job that wrote the savepoint, which says it: --old-job",),
+                ("name the job that wrote the savepoint, which says it",),
                 (Flag.UNVERIFIED, Flag.MAY_FAIL_PER_VALUE),
             ),)  # fmt: skip
         name = "the change of layout" if new.value.converter is None else new.value.converter.name
