@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...compat.description import StateKind
+from ...compat.layouts import PREFIX
 from ...serializers.containers.wrappers import without_ttl_awareness
 from ...serializers.flink.namespaces import VoidNamespaceSerializerSnapshot
 from ...serializers.pyflink.likely_types import MOST_COLUMNS, likely_types, pickled_names
 from ...serializers.source import Expression, Group, NoSourceError, quoted
 from ...serializers.wording import many
-from ..runtime.pyflink_layout import PREFIX, ExecutionMode
+from ..runtime.pyflink_layout import ExecutionMode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
