@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from stateshift.spark.java import java_home
+
+HERE = Path(__file__).parent
+
 
 @pytest.fixture(scope="session")
 def pyflink_python():
@@ -37,3 +41,22 @@ def ask_coders(pyflink_python):
 
         yield ask
         process.stdin.close()
+
+
+@pytest.fixture(scope="session")
+def run_pyflink(pyflink_python):
+    """`run_pyflink(program, folder, …)` runs a job of real PyFlink and gives its results and its savepoint."""
+
+    def run(program, folder, *options):
+        command = [pyflink_python, HERE / "run_job.py", HERE / "programs" / program, folder, *map(str, options)]
+        settings = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        settings |= {"JAVA_HOME": str(java_home()), "PATH": f"{pyflink_python.parent}{os.pathsep}{settings['PATH']}"}
+        ran = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=600, cwd=folder,
+            env=settings,
+        )  # fmt: skip
+        assert 0 == ran.returncode, ran.stdout[-2000:] + ran.stderr[-6000:]
+        results = [line for one in (folder / "results").iterdir() for line in one.read_text("utf-8").splitlines()]
+        return results, ran.stdout.rstrip().rpartition("savepoint file:")[2]
+
+    return run

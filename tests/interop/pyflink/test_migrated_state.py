@@ -2,8 +2,6 @@
 
 import importlib.util
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -29,7 +27,6 @@ from stateshift import (
 from stateshift.compat.edits import Edits
 from stateshift.compat.repartition import Repartition
 from stateshift.pyflink.common import Types
-from stateshift.spark.java import java_home
 from stateshift.state.testing import migrate_in_process
 
 HERE = Path(__file__).parent
@@ -41,25 +38,6 @@ UNCHANGED = [
     ReducingStateDescriptor("sum", None, LONG),
     AggregatingStateDescriptor("pair", None, PAIR),
 ]
-
-
-@pytest.fixture(scope="session")
-def run_pyflink(pyflink_python):
-    """`run_pyflink(program, folder, …)` runs a job of real PyFlink and gives its results and its savepoint."""
-
-    def run(program, folder, *options):
-        command = [pyflink_python, HERE / "run_job.py", HERE / "programs" / program, folder, *map(str, options)]
-        settings = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        settings |= {"JAVA_HOME": str(java_home()), "PATH": f"{pyflink_python.parent}{os.pathsep}{settings['PATH']}"}
-        ran = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=600, cwd=folder,
-            env=settings,
-        )  # fmt: skip
-        assert 0 == ran.returncode, ran.stdout[-2000:] + ran.stderr[-6000:]
-        results = [line for one in (folder / "results").iterdir() for line in one.read_text("utf-8").splitlines()]
-        return results, ran.stdout.rstrip().rpartition("savepoint file:")[2]
-
-    return run
 
 
 @pytest.fixture(scope="session")
