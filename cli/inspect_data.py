@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..compat.description import StateKind
-from ..compat.lazy_tables import state_in, versions_of
+from ..compat.lazy_tables import is_reduced, state_in, versions_of
 from ..compat.plain_data import fields_of, plain
 from ..compat.type_difference import state_type_text
 from ..serializers.errors import (
@@ -153,6 +153,7 @@ class StateView:
         """Return further facts about the state, in words."""
         remarks = [f"per {self.namespace}"] if self.namespace else []
         remarks += [f"version {self.lazy_version} of a lazy migration"] if self.lazy_version else []
+        remarks += [f"of one start: {self.state.name}"] if is_reduced(self.state.name) else []
         remarks += ["TTL"] if self.has_ttl else []
         remarks += ["of a variable that the query has not any more"] if self.is_forgotten else []
         remarks += ["not Flink-restorable"] if self.is_flink_restorable is False else []

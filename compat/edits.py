@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ..serializers.errors import DeclarationError, StateNotFound
-from .lazy_tables import number_of, state_in, table_of
+from .lazy_tables import is_reduced, number_of, state_in, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -157,6 +157,7 @@ def _find_tables(operators: Sequence[OperatorDescription], name: str) -> tuple[i
         for index, operator in enumerate(operators)
         for state in operator.states
         if name in {f"{title}{state_in(state.name)}" for title in ("", f"{operator.uid}/", f"{operator.operator_id}/")}
+        or (is_reduced(state.name) and name.endswith(state.name))
     ]
     if not found:
         titles = (f"{_title(operator)}/{state_in(state.name)}" for operator in operators for state in operator.states)

@@ -15,6 +15,7 @@ from ..serializers.errors import DeclarationError, located
 from ..serializers.pyflink.contents import ContentSnapshot, PyFlinkBytes
 from ..serializers.snapshot import snapshot_to_bytes
 from .description import StateKind
+from .lazy_tables import state_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,7 +95,7 @@ class FormerJob:
 
     def _said(self, operator_id: str, stored: StateDescription) -> StateDescription | None:
         states = self._states.get(operator_id, {})
-        return states.get((stored.kind.scope, stored.stored_name or stored.name))
+        return states.get((stored.kind.scope, state_in(stored.stored_name or stored.name)))
 
     def _more(self, stored: Snapshot, said: Snapshot) -> Snapshot:
         if isinstance(stored, TtlAwareSerializerSnapshot) and stored.inner is not None:

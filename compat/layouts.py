@@ -52,6 +52,7 @@ from .description import (
     StateKind,
     StateTransform,
 )
+from .lazy_tables import state_in, table_of
 from .parts import ask, exposes_pieces
 
 if TYPE_CHECKING:
@@ -101,12 +102,13 @@ def _across(
 ) -> tuple[OperatorDescription, OperatorDescription] | None:
     key = _key(was, becomes)
     olds, news = list(was.states), list(becomes.states)
-    places = {(state.kind.scope, state.name): at for at, state in enumerate(olds)}
+    places: dict[tuple[str, str], list[int]] = {}
+    for at, state in enumerate(olds):
+        places.setdefault((state.kind.scope, state_in(state.name)), []).append(at)
     names = {(state.kind.scope, state.name) for state in news}
     sides = _Sides(_has_row(was), _has_row(becomes))
     is_found = False
     for place, declared in enumerate(news):
-        scope = declared.kind.scope
         is_named = declared.name.startswith(PREFIX)  # without a coder it is declared as it is stored
         if (
             declared.value.serializer is None
@@ -114,12 +116,12 @@ def _across(
             or is_named is not _has_coder(declared)
         ):
             continue
-        other = scope, _elsewhere(declared.name)
-        at = places.get((scope, declared.name), None if other in names else places.get(other))
-        if at is None or olds[at].is_dropped or not sides.are_apart(olds[at], declared):
-            continue
-        is_found = True
-        olds[at], news[place] = sides.paired(olds[at], declared)
+        here, there = ((declared.kind.scope, name) for name in (declared.name, _elsewhere(declared.name)))
+        found = places.get(here, []) or ([] if there in names else places.get(there, []))
+        for at in found:
+            if not olds[at].is_dropped and sides.are_apart(olds[at], declared):
+                is_found = True
+                olds[at], news[place] = sides.paired(olds[at], declared)
     if key is None and not is_found:
         return None
     return attrs.evolve(was, states=tuple(olds)), attrs.evolve(becomes, states=tuple(news), key=key or becomes.key)
@@ -236,8 +238,9 @@ class _Sides:
         is_known, told = True, old
         if new.transform is None:
             is_known, told = _told(old, new)
-        if told.name != new.name:
-            told = attrs.evolve(told, name=new.name, stored_name=told.stored_name or told.name)
+        name = table_of(new.name, told.name)
+        if told.name != name:
+            told = attrs.evolve(told, name=name, stored_name=told.stored_name or told.name)
         if not new.kind.has_values or not exposes_pieces(new.kind, new.value.new_side()):
             return told, new
         words = _layout(is_process=_is_of_process(old), has_row=self.was_row)

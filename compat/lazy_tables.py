@@ -8,6 +8,13 @@ reads or edits a state reads or edits all of its tables. New types judge each of
 only as the types of the present form: a value must not depend on when it was touched (rule STATE-10). A migration after
 which all tables have one form writes one table, under the name of the state.
 `lazy_forms` says how a running program keeps them.
+
+So are the states in which PyFlink keeps what a keyed stream reduces (`reduce`, `sum`, `min`, `max` and others). It
+names them anew in each subtask at each start, and never finds them again; here all are tables of one state:
+
+    _reduce_state0b4e4bc8-…     or python-state-_reduce_state0b4e4bc8-…
+
+Nothing says which start was the last, so a key that is in two of them is no one's guess: a migration to one table ends.
 """
 
 from __future__ import annotations
@@ -33,12 +40,19 @@ if TYPE_CHECKING:
     from .report import StateReport
 
 _NAME = re.compile(r"stateshift/lazy-([0-9]+)/(.+)", re.DOTALL)
+_REDUCED = re.compile(r"((?:python-state-)?_reduce_state)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def state_in(table: str) -> str:
     """Return the state whose values a table has."""
-    found = _NAME.fullmatch(table)
-    return found[2] if found else table
+    if found := _NAME.fullmatch(table):
+        return found[2]
+    return found[1] if (found := _REDUCED.fullmatch(table)) else table
+
+
+def is_reduced(table: str) -> bool:
+    """Whether a table is one of what a keyed stream of PyFlink reduces, from one of its starts."""
+    return _REDUCED.fullmatch(table) is not None
 
 
 def is_joined(table: str, new_name: str) -> bool:
@@ -47,7 +61,9 @@ def is_joined(table: str, new_name: str) -> bool:
 
 
 def table_of(state: str, table: str) -> str:
-    """Return the name of a table for another state: that with the number of the given one."""
+    """Return the name of a table for another state: that with the number of the given one, or of the same start."""
+    if is_reduced(table):
+        return state + table.removeprefix(state_in(table))
     number = number_of(table)
     return f"stateshift/lazy-{number}/{state}" if number else state
 
@@ -58,7 +74,7 @@ def versions_of(tables: Iterable[str]) -> dict[str, int]:
     The table with the state's own name has version 1.
     """
     names = list(tables)
-    lazy = {state_in(name) for name in names if state_in(name) != name}
+    lazy = {state_in(name) for name in names if number_of(name)}
     return {name: number_of(name) or 1 for name in names if state_in(name) in lazy}
 
 
@@ -130,6 +146,8 @@ def _with_tables(old: OperatorDescription, new: OperatorDescription) -> Operator
         if state.kind.is_keyed and state.name not in alike:
             tables = stored.get(state.name, ())
             states += [attrs.evolve(state, name=table.name) for table in tables if table.name != state.name]
+            if tables and all(is_reduced(table.name) for table in tables):  # its own name is not stored
+                states.remove(state)
     return attrs.evolve(new, states=tuple(states))
 
 
@@ -153,7 +171,7 @@ def former_types(stored: JobDescription) -> JobDescription:
     operators = (
         attrs.evolve(operator, states=tuple(_present(name, tables) for name, tables in groups.items()))
         for operator in stored.operators
-        if (groups := _grouped(operator.states))
+        if (groups := {name: of for name, of in _grouped(operator.states).items() if number_of(of[-1].name)})
     )
     return JobDescription("the lazy migration that is not over", tuple(operators))
 
@@ -229,6 +247,9 @@ def judged_together(states: Sequence[StateReport], *, is_rekeyed: bool) -> Itera
         labels = _labels_of_one(tables)
         if all(table.becomes is not None for table in tables) and skips_types(tables):
             why[name] = "what is left in an old form would skip the types to which the state is being migrated"
+        elif any(is_reduced(table.name) for table in tables):
+            if labels is not None and all(table.becomes and table.becomes.value.knows_code for table in tables):
+                joined[name] = labels  # otherwise each stays as it is
         elif len(tables) > 1 and any(table.transform for table in tables):
             why[name] = "its values are in several tables, and a transform is given only those of one at a time"
         elif labels is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
-from ...compat.lazy_tables import state_in, versions_of
+from ...compat.lazy_tables import is_reduced, state_in, versions_of
 from ...compat.plain_data import fields_of
 from ...serializers.errors import (
     OldReaderUnavailable,
@@ -386,7 +386,7 @@ def _lines_of_savepoint(operator: SavepointOperator, state: SavepointState, done
             middle = {} if space == {"$void": True} else {"namespace": unless_redacted(space)}
             yield iter((json_text({**names, "key": unless_redacted(key), **middle, "timestamp": timestamp}), "\n"))
     elif state.kind.is_keyed:
-        version = "".join(f', "{name}": {number}' for name, number in _version_of(operator, state).items())
+        version = "".join(f', "{name}": {json_text(what)}' for name, what in _version_of(operator, state).items())
         for place, texts in json_rows(operator, state):
             facts = names | dict(zip(("key", "namespace"), map(unless_redacted, place), strict=False))
             value = (json_text(unless_redacted(None)),) if values_are_redacted() else texts
@@ -398,8 +398,10 @@ def _lines_of_savepoint(operator: SavepointOperator, state: SavepointState, done
     done()
 
 
-def _version_of(operator: AnyOperator, state: AnyState) -> dict[str, int]:
-    """Return the field with the version of a state's values, if it is migrated lazily."""
+def _version_of(operator: AnyOperator, state: AnyState) -> dict[str, Any]:
+    """Return the field with the table of a state that has several: the version, if it is migrated lazily."""
+    if is_reduced(state.name):
+        return {"stored_as": state.name}
     version = versions_of(one.name for one in operator.states).get(state.name)
     return {} if version is None else {"lazy_version": version}
 

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ...compat.lazy_tables import number_of
+from ...compat.lazy_tables import is_reduced, number_of
 from ...compat.plan import StateAction
+from ...serializers.errors import ValuesCollide
+from ...serializers.ways_out import Option, WayOut
 from ..formats.flink.blocks import Block
 from ..storage.prefetch import in_batches, pair_bytes
 
@@ -33,9 +35,11 @@ class JoinedTables:
     Attributes:
         ages: The ids of the joined tables in the stored stream, each with its place: 0 for the present table of its
             state, then from the newest to the oldest.
+        unordered: The names of those of which it is not known which is newer, by their ids.
     """
 
     ages: Mapping[int, int]
+    unordered: Mapping[int, str] = attrs.field(factory=dict)
 
     @classmethod
     def of(
@@ -54,7 +58,7 @@ class JoinedTables:
             if new_id is not None:
                 tables.setdefault(new_id, []).append(at)
         ages = {at: age for found in tables.values() for age, at in enumerate(sorted(found, key=is_older)) if found[1:]}
-        return cls(ages) if ages else None
+        return cls(ages, {at: infos[at].name for at in ages if is_reduced(infos[at].name)}) if ages else None
 
     def blocks(self, found: Iterable[tuple[int, Block]], leave_out: Callable[[int, bytes], None]) -> Iterator[Block]:
         """Yield blocks, those of joined tables as those of one state: each key once, with its newest value.
@@ -82,13 +86,28 @@ class JoinedTables:
 
         def newest() -> Iterator[tuple[bytes, bytes]]:
             for key, same in groupby(entries, key=lambda entry: entry[0]):
-                (_, _, _, value), *others = same
+                (_, _, present, value), *others = same
+                if others and present in self.unordered:
+                    raise self._collision([present, *(at for _, _, at, _ in others)])
                 for _, _, at, _ in others:
                     leave_out(at, key)
                 yield key, value
 
         for pieces in in_batches(newest(), pair_bytes, _BLOCK_BYTES):
             yield Block.of(first.key_group, first.state_id, pieces)
+
+    def _collision(self, places: Iterable[int]) -> ValuesCollide:
+        names = sorted(self.unordered[at] for at in places)
+        return ValuesCollide(
+            f"a key is in {len(names)} states of a keyed reduce of PyFlink, of several starts: {', '.join(names)};"
+            " nothing says which start was the last",
+            advice=("leave out those of earlier starts:", *(_left_out(name) for name in names)),
+            rule="STATE-11",
+        )
+
+
+def _left_out(name: str) -> WayOut:
+    return WayOut.telling("this one:", Option.DROP, name)
 
 
 def _sorted(blocks: Sequence[Block], age: int, at: int) -> Iterable[tuple[bytes, int, int, bytes]]:

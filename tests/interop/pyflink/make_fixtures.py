@@ -258,6 +258,12 @@ def broadcast(stream):
     return keyed(stream).connect(said).process(Rules(rules), Types.STRING()).uid("rules")
 
 
+def reduces(stream):
+    """Sums of keyed streams, whose state PyFlink names anew at each start, in each subtask."""
+    summed = keyed(stream).reduce(lambda one, other: (one[0], one[1] + other[1])).uid("reduces")
+    return summed.map(json.dumps, Types.STRING())
+
+
 def inputs(stream):
     odd = keyed(stream.filter(lambda value: value[1] % 2 == 1))
     return (
@@ -277,7 +283,13 @@ PROGRAMS = {
     "inputs": (inputs, "process"),
     "windows-thread": (windows, "thread"),
     "inputs-thread": (inputs, "thread"),
+    "reduces": (reduces, "process"),
+    "reduces-again": (reduces, "process"),
+    "reduces-thread": (reduces, "thread"),
 }
+PARALLELISM = {"reduces": 2, "reduces-again": 2}
+RESTORED = {"reduces-again": "reduces"}
+"""From which other savepoint a job starts."""
 
 
 class Notes:
@@ -321,8 +333,11 @@ def run(name, folder):
         "rest.port": "0",
     }.items():
         configuration.set_string(option, value)
+    if name in RESTORED:
+        before = folder / RESTORED[name] / "savepoint"
+        configuration.set_string("execution.state-recovery.path", before.as_uri())
     environment = StreamExecutionEnvironment.get_execution_environment(configuration)
-    environment.set_parallelism(1)
+    environment.set_parallelism(PARALLELISM.get(name, 1))
     environment.set_max_parallelism(128)
     source = (
         FileSource.for_record_stream_format(StreamFormat.text_line_format(), lines.as_uri())
