@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ...compat.description import StateKind
-from ...compat.lazy_tables import state_in, versions_of
+from ...compat.lazy_tables import is_reduced, state_in, versions_of
 from ...serializers.containers.ttl import TtlSerializerSnapshot
 from ...serializers.containers.wrappers import without_ttl_awareness
 from ...serializers.flink.namespaces import VoidNamespaceSerializerSnapshot
@@ -108,6 +108,8 @@ class _Writer:
         key = self._key(operator, left_out, pyflink)
         declarable = [state for state in operator.states if state.kind is not StateKind.TIMERS]
         lazy = versions_of(state.name for state in declarable if state.kind.is_keyed)
+        reduced = {state_in(state.name) for state in declarable if is_reduced(state.name)}
+        declarable = [one for one in declarable if not is_reduced(one.name)] + [operator.state(one) for one in reduced]
         for state in sorted(declarable, key=lambda state: (state.kind.scope, state.name)):
             if state.kind.is_keyed and state.name in lazy:
                 names = left_out.setdefault(_LAZY, [])

@@ -4,6 +4,7 @@ The savepoints are of real PyFlink: of one start with two subtasks, of a second 
 """
 
 import json
+import runpy
 import shutil
 
 import pytest
@@ -13,6 +14,7 @@ from stateshift.compat.edits import Edits
 from stateshift.compat.repartition import Repartition
 from stateshift.pyflink.common import Types
 from stateshift.pyflink.datastream import StreamExecutionEnvironment
+from stateshift.state.savepoint.job_source import job_source
 from stateshift.state.testing import migrate_in_process
 
 LONG = Types.LONG()
@@ -82,6 +84,7 @@ def test_what_several_starts_have_of_a_key_is_not_guessed(stored, tmp_path, afte
     earlier = tuple(one.name for one in before.operator("reduces").states if one.kind.has_values)
 
     assert any(name in str(refused.value) for name in earlier)
+    assert "STATE-11" == refused.value.where["rule"]
     options = MigrationOptions(repartition=Repartition(), edits=Edits(drop=earlier))
     migrate_in_process(savepoint.told_by(JOBS["process"]), tmp_path / "again", JOBS[after], options)
     became = Savepoint.open(tmp_path / "again")
@@ -113,3 +116,13 @@ def test_a_program_here_goes_on_with_what_was_reduced(stored, tmp_path, name):
     environment.execute(on_incompatible="migrate")
 
     assert [(0, expected["0"] + 1), (5, expected["5"] + 2)] == results
+
+
+def test_init_declares_one_state(stored, tmp_path):
+    savepoint, _ = stored("reduces-again")
+    source = job_source(savepoint)
+
+    assert 1 == source.count('"_reduce_state')
+    (tmp_path / "job.py").write_text(source, "utf-8")
+    job = runpy.run_path(str(tmp_path / "job.py"))["job"]
+    assert "start" == check(savepoint.describe(), job.describe()).decision
