@@ -3,9 +3,12 @@
     PYTHON make_fixtures.py FOLDER [NAME …]
 
 PYTHON is that of an environment with apache-flink 2.3, which needs a JDK. For each program below one job runs on a
-mini cluster of its own until all lines are read, and stops with a canonical savepoint: FOLDER/NAME/savepoint, and
-beside it expected.json with the lines, and the last result of each key. The results of functions with state say what
-is kept; what windows hold follows from the lines. A savepoint has the path of its input, so FOLDER is best /data.
+mini cluster of its own until all lines are read, and stops with a savepoint: FOLDER/NAME/savepoint, and beside it
+expected.json with the lines, and the last result of each key. The results of functions with state say what is kept;
+what windows hold follows from the lines. A savepoint has the path of its input, so FOLDER is best /data.
+
+A savepoint is canonical; of a NAME that ends with -native it is a native one of RocksDB, and with -incremental the last
+of several incremental checkpoints. All their files are small enough to be in _metadata.
 """
 
 import json
@@ -290,6 +293,22 @@ PROGRAMS = {
 PARALLELISM = {"reduces": 2, "reduces-again": 2}
 RESTORED = {"reduces-again": "reduces"}
 """From which other savepoint a job starts."""
+NATIVE, INCREMENTAL = "-native", "-incremental"
+FORMS = [
+    *(
+        f"{name}{form}"
+        for name in ("values-process", "types", "windows", "broadcast", "inputs")
+        for form in (NATIVE, INCREMENTAL)
+    ),
+    *(f"{name}{NATIVE}" for name in ("values-thread", "types-thread", "windows-thread", "inputs-thread")),
+]
+"""What is made in files of RocksDB, too."""
+OF_ROCKSDB = {
+    "state.backend.type": "rocksdb",
+    "execution.checkpointing.data-inline-threshold": "1mb",
+    "state.backend.rocksdb.log.dir": "/data/log",  # which its options name
+}
+CHECKPOINTS_MS = 500
 
 
 class Notes:
@@ -315,7 +334,7 @@ def lines_in(folder):
 
 def run(name, folder):
     """Run a program, and keep its savepoint."""
-    program, mode = PROGRAMS[name]
+    program, mode = PROGRAMS[name.removesuffix(NATIVE).removesuffix(INCREMENTAL)]
     place = folder / name
     shutil.rmtree(place, ignore_errors=True)
     lines, results, read = (place / one for one in ("lines", "results", "read"))
@@ -324,6 +343,12 @@ def run(name, folder):
     (lines / "1.txt").write_text("".join(f"{key} {number}\n" for key, number in LINES))
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(os.path.isdir, sys.path[1:]))  # thread mode knows no environment
     configuration = Configuration()
+    taken = {
+        "execution.checkpointing.interval": f"{CHECKPOINTS_MS} ms",
+        "execution.checkpointing.incremental": "true",
+        "execution.checkpointing.dir": place.resolve().as_uri(),
+        "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
+    }
     for option, value in {
         "python.executable": sys.executable,
         "python.client.executable": sys.executable,
@@ -331,6 +356,8 @@ def run(name, folder):
         "python.fn-execution.bundle.time": "100",
         "state.backend.type": "hashmap",
         "rest.port": "0",
+        **(OF_ROCKSDB if name in FORMS else {}),
+        **(taken if name.endswith(INCREMENTAL) else {}),
     }.items():
         configuration.set_string(option, value)
     if name in RESTORED:
@@ -361,20 +388,27 @@ def run(name, folder):
             raise SystemExit(f"{name}: {len(lines_in(read))} of {len(LINES)} lines")
         time.sleep(0.1)
     time.sleep(3)
-    form = get_gateway().jvm.org.apache.flink.core.execution.SavepointFormatType.CANONICAL
-    written = client._j_job_client.stopWithSavepoint(False, place.resolve().as_uri(), form).get()
-    Path(written.removeprefix("file:")).rename(place / "savepoint")
+    if name.endswith(INCREMENTAL):
+        client.cancel().result()
+        (written,) = place.glob("*/chk-*")
+    else:
+        forms = get_gateway().jvm.org.apache.flink.core.execution.SavepointFormatType
+        form = forms.NATIVE if name.endswith(NATIVE) else forms.CANONICAL
+        taken_at = client._j_job_client.stopWithSavepoint(False, place.resolve().as_uri(), form).get()
+        written = Path(taken_at.removeprefix("file:"))
+    written.rename(place / "savepoint")
     last = dict(json.loads(line) for line in lines_in(results))
     expected = {"mode": mode, "lines": LINES, "last": {str(key): last[key] for key in sorted(last, key=str)}}
     (place / "expected.json").write_text(json.dumps(expected) + "\n", "utf-8")
-    for one in (lines, results, read):
-        shutil.rmtree(one)
+    for one in place.iterdir():
+        if one.is_dir() and one.name != "savepoint":
+            shutil.rmtree(one)
     print(name, "done", flush=True)
 
 
 if __name__ == "__main__":
     place = Path(sys.argv[1])
-    names = sys.argv[2:] or list(PROGRAMS)
+    names = sys.argv[2:] or [*PROGRAMS, *FORMS]
     if len(names) == 1:
         run(names[0], place)
     else:

@@ -1,12 +1,13 @@
 """What real PyFlink kept of functions, windows, broadcast state and two inputs is read as values, in both modes.
 
-The savepoints are made by tests/interop/pyflink/make_fixtures.py.
+The savepoints are made by tests/interop/pyflink/make_fixtures.py: canonical and native ones, and checkpoints.
 """
 
 import json
 import pickle
 from collections import defaultdict
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
@@ -24,11 +25,23 @@ from stateshift import (
     ValueStateDescriptor,
     check,
 )
+from stateshift.compat.description import StateKind
 from stateshift.pyflink.common import Instant, Row, Types
+from stateshift.serializers.views import SEPARATOR
+from stateshift.state.entry_keys import decode, encode
+from stateshift.state.formats.flink.entries import each_entry
 from stateshift.state.runtime.windows.assigners import CountWindow
 
 LONG, STRING = Types.LONG(), Types.STRING()
 NUMBERS = Types.TUPLE([LONG, LONG])
+KEPT_IN = Path(__file__).parents[2] / "fixtures/pyflink-2.3"
+
+
+def forms(*names):
+    """Give names of savepoints in each form that there is."""
+    return [
+        name + form for name in names for form in ("", "-native", "-incremental") if (KEPT_IN / (name + form)).exists()
+    ]
 
 
 @pytest.fixture
@@ -38,7 +51,8 @@ def opened(root):
     def of(name, uid, states, **others):
         place = root / "tests/fixtures/pyflink-2.3" / name
         expected = json.loads((place / "expected.json").read_text("utf-8"))
-        operator = Operator.pyflink(uid, states, key=LONG, execution_mode=expected["mode"], **others)
+        mode = expected.setdefault("mode", "process")
+        operator = Operator.pyflink(uid, states, key=LONG, execution_mode=mode, **others)
         return Savepoint.open(place / "savepoint").told_by(Job([operator])).operator(uid), expected
 
     return of
@@ -59,19 +73,22 @@ def elements(value, mode):
     return [one for line in value for one in line] if mode == "process" else value
 
 
-@pytest.mark.parametrize("mode", ["process", "thread"])
-def test_states_of_each_kind(opened, mode):
-    states = [
-        ValueStateDescriptor("count", LONG),
-        ValueStateDescriptor("last", Types.ROW_NAMED(["at", "text"], [LONG, STRING])),
-        ValueStateDescriptor("note", bytes),
-        ValueStateDescriptor("kept", STRING, time_to_live=True),
-        ListStateDescriptor("events", STRING),
-        MapStateDescriptor("counts", STRING, LONG),
-        ReducingStateDescriptor("total", None, LONG),
-        AggregatingStateDescriptor("mean", None, NUMBERS),
-    ]
-    operator, expected = opened(f"values-{mode}", "keeps", states)
+KEPT = [
+    ValueStateDescriptor("count", LONG),
+    ValueStateDescriptor("last", Types.ROW_NAMED(["at", "text"], [LONG, STRING])),
+    ValueStateDescriptor("note", bytes),
+    ValueStateDescriptor("kept", STRING, time_to_live=True),
+    ListStateDescriptor("events", STRING),
+    MapStateDescriptor("counts", STRING, LONG),
+    ReducingStateDescriptor("total", None, LONG),
+    AggregatingStateDescriptor("mean", None, NUMBERS),
+]
+
+
+@pytest.mark.parametrize("name", forms("values-process", "values-thread"))
+def test_states_of_each_kind(opened, name):
+    operator, expected = opened(name, "keeps", KEPT)
+    mode = expected["mode"]
 
     found = of_each_key(operator, "python-state-")
     told = {
@@ -116,13 +133,15 @@ TYPES = {
     "row": (Types.ROW_NAMED(["a", "b"], [LONG, STRING]), lambda n: Row(n, None)),
 }
 NOT_IN_THREADS = {"big_int", "instant", "ints", "numbers", "texts"}
+ALL = [ValueStateDescriptor(one, of) for one, (of, _) in TYPES.items()]
+ALL_IN_THREADS = [one for one in ALL if one.name not in NOT_IN_THREADS]
 
 
-@pytest.mark.parametrize("name", ["types", "types-thread"])
+@pytest.mark.parametrize("name", forms("types", "types-thread"))
 def test_a_value_of_each_type(opened, name):
-    left_out = NOT_IN_THREADS if name == "types-thread" else set()
+    left_out = NOT_IN_THREADS if "thread" in name else set()
     types = {one: of for one, of in TYPES.items() if one not in left_out}
-    operator, expected = opened(name, "types", [ValueStateDescriptor(one, of) for one, (of, _) in types.items()])
+    operator, expected = opened(name, "types", ALL_IN_THREADS if left_out else ALL)
 
     found = of_each_key(operator, "python-state-")
     assert set(expected["last"]) == {str(key) for key in found}
@@ -136,12 +155,14 @@ def test_what_thread_mode_cannot_keep_is_refused(name):
         Operator.pyflink("types", [ValueStateDescriptor(name, TYPES[name][0])], key=LONG, execution_mode="thread")
 
 
-@pytest.mark.parametrize("name", ["windows", "windows-thread"])
+LISTED = [ListStateDescriptor("window-contents", NUMBERS, namespace=TimeWindow)]
+REDUCED = [ReducingStateDescriptor("window-contents", None, NUMBERS, namespace=TimeWindow)]
+
+
+@pytest.mark.parametrize("name", forms("windows", "windows-thread"))
 def test_windows_of_time(opened, name):
-    listed, expected = opened(name, "lists", [ListStateDescriptor("window-contents", NUMBERS, namespace=TimeWindow)])
-    reduced, _ = opened(
-        name, "reduced", [ReducingStateDescriptor("window-contents", None, NUMBERS, namespace=TimeWindow)]
-    )
+    listed, expected = opened(name, "lists", LISTED)
+    reduced, _ = opened(name, "reduced", REDUCED)
     mode = expected["mode"]
     state_name = "window-contents" if mode == "thread" else "python-state-window-contents"
 
@@ -158,21 +179,21 @@ def test_windows_of_time(opened, name):
 
 
 def test_windows_of_a_session(opened):
-    operator, _ = opened(
-        "sessions", "sessions", [ListStateDescriptor("window-contents", NUMBERS, namespace=TimeWindow)]
-    )
+    operator, _ = opened("sessions", "sessions", LISTED)
 
     (entry,) = operator.state("python-state-window-contents").read_entries()
     assert (2, TimeWindow(37_000, 40_000), [[(2, 37)]]) == (entry.key[0], entry.namespace, entry.value)
 
 
+COUNTED = [
+    ListStateDescriptor("window-contents", NUMBERS, namespace=CountWindow),
+    ReducingStateDescriptor("count", None, LONG, namespace=CountWindow),
+]
+TUMBLING = [*COUNTED, ValueStateDescriptor("tumble-count-assigner", LONG)]
+
+
 def test_windows_of_counts(opened):
-    states = [
-        ListStateDescriptor("window-contents", NUMBERS, namespace=CountWindow),
-        ReducingStateDescriptor("count", None, LONG, namespace=CountWindow),
-        ValueStateDescriptor("tumble-count-assigner", LONG),
-    ]
-    operator, expected = opened("counts", "tumbling", states)
+    operator, expected = opened("counts", "tumbling", TUMBLING)
 
     of_key = defaultdict(list)
     for key, number in expected["lines"]:
@@ -188,9 +209,13 @@ def test_windows_of_counts(opened):
     }
 
 
-def test_broadcast_state(opened):
-    rules = MapStateDescriptor("rules", STRING, LONG)
-    operator, expected = opened("broadcast", "rules", [ListStateDescriptor("seen", LONG)], broadcast_states=[rules])
+SEEN = [ListStateDescriptor("seen", LONG)]
+RULES = {"broadcast_states": [MapStateDescriptor("rules", STRING, LONG)]}
+
+
+@pytest.mark.parametrize("name", forms("broadcast"))
+def test_broadcast_state(opened, name):
+    operator, expected = opened(name, "rules", SEEN, **RULES)
 
     assert [[expected["last"].pop("rules")]] == operator.state("python-state-rules").read_elements()
     assert {key: one["seen"] for key, one in expected["last"].items()} == {
@@ -199,16 +224,96 @@ def test_broadcast_state(opened):
     }
 
 
-@pytest.mark.parametrize("name", ["inputs", "inputs-thread"])
+BOTH = [ValueStateDescriptor("left", LONG), MapStateDescriptor("right", LONG, STRING)]
+
+
+@pytest.mark.parametrize("name", forms("inputs", "inputs-thread"))
 def test_two_inputs(opened, name):
-    states = [ValueStateDescriptor("left", LONG), MapStateDescriptor("right", LONG, STRING)]
-    operator, expected = opened(name, "both", states)
+    operator, expected = opened(name, "both", BOTH)
 
     found = of_each_key(operator, "python-state-")
     assert expected["last"] == {
         str(key): {"left": one["left"], "right": {str(at): text for at, text in one["right"].items()}}
         for key, one in found.items()
     }
+
+
+OLD = [
+    *(ValueStateDescriptor(name, LONG) for name in ("count", "n")),
+    ValueStateDescriptor("account", Types.PICKLED_BYTE_ARRAY()),
+    ValueStateDescriptor("name", STRING),
+    ValueStateDescriptor("kept", STRING, time_to_live=True),
+    ValueStateDescriptor("row", Types.ROW_NAMED(["id", "name", "score"], [Types.INT(), STRING, Types.DOUBLE()])),
+    ValueStateDescriptor("tuple", Types.TUPLE([LONG, STRING])),
+    ReducingStateDescriptor("sum", None, LONG),
+    AggregatingStateDescriptor("avg", None, NUMBERS),
+    ListStateDescriptor("events", STRING),
+    ListStateDescriptor("picked", Types.PICKLED_BYTE_ARRAY()),
+    MapStateDescriptor("counts_map", STRING, LONG),
+]
+MERGING = [*LISTED, MapStateDescriptor("merging-window-set", NUMBERS, NUMBERS)]
+"""A window that merges is two numbers, the times of its begin and end."""
+SLIDING = [*COUNTED, ValueStateDescriptor("slide-count-assigner", LONG)]
+OPERATORS = {
+    ("hashmap", "rocksdb"): {"account-state": (OLD, {})},
+    ("values-process", "values-thread"): {"keeps": (KEPT, {})},
+    ("types",): {"types": (ALL, {})},
+    ("types-thread",): {"types": (ALL_IN_THREADS, {})},
+    ("windows", "windows-thread"): {"lists": (LISTED, {}), "reduced": (REDUCED, {})},
+    ("sessions",): {"sessions": (MERGING, {})},
+    ("counts",): {"tumbling": (TUMBLING, {}), "sliding": (SLIDING, {})},
+    ("broadcast",): {"rules": (SEEN, RULES)},
+    ("inputs", "inputs-thread"): {"both": (BOTH, {})},
+}
+
+
+def rewritten(decoder, user_key, value):
+    """Give the bytes of an entry, read as values by the types of the job, and written again."""
+    read = decoder.read_value(user_key, value)
+    if decoder.kind.has_user_keys:
+        name, inner = read
+        return encode(decoder.value.key, name), b"\0" + encode(decoder.value.value, inner)
+    if decoder.kind is StateKind.LIST:
+        return user_key, SEPARATOR.join(encode(decoder.value.element, one) for one in read)
+    return user_key, encode(decoder.value, read)
+
+
+@pytest.mark.parametrize(
+    ("name", "uid", "states", "others"),
+    [
+        pytest.param(name, uid, *states, id=f"{name}-{uid}")
+        for programs, operators in OPERATORS.items()
+        for name in forms(*programs)
+        for uid, states in operators.items()
+    ],
+)
+def test_the_values_of_each_entry_are_written_as_the_bytes_that_pyflink_wrote(opened, name, uid, states, others):
+    operator, expected = opened(name, uid, states, **others)
+    described = "bytes of" if expected["mode"] == "process" else ""
+    seen = set()
+
+    def again(decoder, user_key, value):
+        assert (user_key, value) == rewritten(decoder, user_key, value)
+
+    for state in operator.states:
+        if state.kind is StateKind.TIMERS:
+            continue
+        seen.add(state.name.removeprefix("python-state-"))
+        assert described in state.description.value.describe()
+        if state.kind is StateKind.BROADCAST:
+            key, value = (
+                part.snapshot.restore_serializer() for part in (state.description.key, state.description.value)
+            )
+            for (stored,), (entries,) in zip(state._raw_elements(), state.read_elements(), strict=True):
+                parts = (
+                    encode(of, part) for item in entries.items() for of, part in zip((key, value), item, strict=True)
+                )
+                assert stored == b"".join((len(entries).to_bytes(4, "big"), *parts))
+            continue
+        for address, decoder, _ in state.read_by(lambda reader, decoders: each_entry(reader, decoders, again)):
+            places = zip((decoder.key, decoder.namespace), address[2:], strict=True)
+            assert [*address[2:]] == [encode(of, decode(of, data)) for of, data in places]
+    assert seen == {one.name for one in (*states, *others.get("broadcast_states", ()))}
 
 
 @pytest.mark.parametrize("name", ["windows", "windows-thread"])
