@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 FILE = "pyproject.toml"
 HISTORY = "state_history"
 """The folder of what is recorded of the project, by default."""
-OPTION_ROOTS = ("state", "execution")
-"""The words with which the options of backends and checkpoints begin; no other setting does."""
+OPTION_ROOTS = ("state", "execution", "parallelism", "pipeline")
+"""The words with which Flink's options begin that have an effect; no other setting does."""
 
 
 @attrs.frozen

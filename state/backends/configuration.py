@@ -1,6 +1,7 @@
 """The configuration of backends and checkpoints, by Flink's keys.
 
     call > Spark configuration (`spark.stateshift.KEY`) > environment (`STATESHIFT_KEY`) > `[tool.stateshift]`
+        > Flink's `config.yaml` (in the local environment only)
 
 In an environment variable a key is in upper case, with `_` for dots and hyphens. A key that cannot take effect is
 accepted with a warning, or refused; an unknown key is an error. `options.toml` has all keys.
@@ -8,6 +9,7 @@ accepted with a warning, or refused; an unknown key is an error. `options.toml` 
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 import tomllib
@@ -19,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...serializers.errors import DeclarationError, shown
+from ...serializers.errors import DeclarationError, LibraryNotFound, located, shown
 from ...serializers.wording import meant
 from ..project_settings import OPTION_ROOTS, find_settings
 
@@ -27,6 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 SPARK_PREFIX, VARIABLE_PREFIX = "spark.stateshift.", "STATESHIFT_"
+FLINK_FOLDER, FLINK_FILE = "FLINK_CONF_DIR", "config.yaml"
+"""The variable that names the folder of Flink's configuration, and the file in it."""
+_SURELY = 0.9
+"""How alike a key without effect is to one with an effect, by `difflib`, where it is a slip. None of Flink is."""
 
 _UNITS = {"": 0, "b": 0, "bytes": 0, "k": 10, "kb": 10, "m": 20, "mb": 20, "g": 30, "gb": 30, "t": 40, "tb": 40}
 _LENGTHS = {
@@ -53,7 +59,7 @@ class Option:
         effect: done, local (by the local environment; elsewhere as warned), warned or refused.
         note: What is different from Flink, or why the key has no effect.
         default: The default as text; "": there is none.
-        former: Earlier names of the key.
+        former: Earlier names of the key; of one with `*` also other keys of which the same holds.
         choices: The values of a choice.
         harmless: The value with which a refused key is accepted.
     """
@@ -149,10 +155,11 @@ def find_option(key: str) -> Option:
     names = _names()
     if key in names:
         return names[key]
-    for name, option in names.items():
-        if name.endswith("*") and key.startswith(name[:-1]):
-            return option
-    raise DeclarationError(f"{key!r} is not a key of the configuration{meant(key, names)}")
+    option = next((option for name, option in names.items() if name.endswith("*") and key.startswith(name[:-1])), None)
+    has_effect = [name for name, known in names.items() if known.effect != "warned"]
+    if option is None or (option.effect == "warned" and difflib.get_close_matches(key, has_effect, 1, _SURELY)):
+        raise DeclarationError(f"{key!r} is not a key of the configuration{meant(key, names)}")
+    return option
 
 
 @attrs.frozen
@@ -189,15 +196,28 @@ class Configuration:
         """
         found: dict[str, Any] = {}
         settings = find_settings(Path.cwd() if start is None else start)
+        variables = os.environ if environment is None else environment
+        folder = variables.get(FLINK_FOLDER) if is_local else None
         places = (
+            (f"{FLINK_FILE} of {FLINK_FOLDER}", {} if not folder else read_flink_file(Path(folder, FLINK_FILE))),
             ("[tool.stateshift]", {} if settings is None else dict(_flat(settings.values))),
-            ("the environment", _of_environment(os.environ if environment is None else environment)),
+            ("the environment", _of_environment(variables)),
             ("the Spark configuration", _of_spark(spark or {})),
             ("the call", call or {}),
         )
         for place, values in places:
             found.update(_checked(place, values, is_local=is_local))
         return cls(found)
+
+    def updated(self, values: Mapping[str, Any], place: str = "the call", *, is_local: bool = False) -> Configuration:
+        """Return the configuration with further values, which win; raises as `of`.
+
+        Args:
+            values: Values by key.
+            place: Where they are from.
+            is_local: As for `of`.
+        """
+        return Configuration({**self.values, **_checked(place, values, is_local=is_local)})
 
     def __getitem__(self, key: str) -> Any:
         """Return the value of a key; where it is not set its default, else None."""
@@ -206,7 +226,8 @@ class Configuration:
         return self.values.get(key, default)
 
 
-def _checked(place: str, values: Mapping[str, Any], *, is_local: bool) -> Iterator[tuple[str, Any]]:
+def _checked(place: str, values: Mapping[str, Any], *, is_local: bool) -> dict[str, Any]:
+    found, without = {}, dict[str, list[str]]()
     for key, value in values.items():
         try:
             option = find_option(key)
@@ -217,9 +238,57 @@ def _checked(place: str, values: Mapping[str, Any], *, is_local: bool) -> Iterat
             error.where.setdefault("configuration", place)
             raise
         if option.effect == "warned" or (option.effect == "local" and not is_local):
-            warnings.warn(f"{key} in {place} has no effect: {option.note}", UserWarning, stacklevel=4)
+            without.setdefault(option.note, []).append(key)
         else:
-            yield option.key, read
+            found[option.key] = read
+    for note, keys in without.items():
+        have = "has" if len(keys) == 1 else "have"
+        warnings.warn(f"{', '.join(keys)} in {place} {have} no effect: {note}", UserWarning, stacklevel=4)
+    return found
+
+
+def read_flink_file(file: Path) -> dict[str, str]:
+    """Return the values of Flink's configuration file by key, as text; a list has `;` between its items.
+
+    A key may be written flat (`state.backend.type: rocksdb`), or as tables in tables.
+
+    Raises:
+        LibraryNotFound: PyYAML is not installed.
+        DeclarationError: The file cannot be read, is no YAML of keys and values, or has a key twice.
+    """
+    try:
+        import yaml  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise LibraryNotFound(
+            f"{file} is read by a library that is not installed: {error.name}", advice="pip install 'stateshift[yaml]'"
+        ) from error
+
+    def pairs(node: Any, key: str) -> Iterator[tuple[str, str]]:
+        if isinstance(node, yaml.MappingNode):
+            for name, value in node.value:
+                yield from pairs(value, f"{key}.{name.value}" if key else str(name.value))
+        elif key:
+            items = node.value if isinstance(node, yaml.SequenceNode) else [node]
+            yield key, ";".join(str(item.value) for item in items)
+        else:
+            raise DeclarationError("it has no keys and values")
+
+    found: dict[str, str] = {}
+    with located(file=str(file)):
+        try:
+            root = yaml.compose(file.read_text(encoding="utf-8"), yaml.SafeLoader)
+            for key, value in pairs(root, "") if root is not None else ():
+                if key in found:
+                    raise DeclarationError(f"it has {key} twice", advice="leave one of them out")
+                found[key] = value
+        except OSError as error:
+            raise DeclarationError(
+                f"it cannot be read: {error.strerror}",
+                advice=f"name a file of Flink's {FLINK_FILE}, or unset {FLINK_FOLDER}",
+            ) from error
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
+            raise DeclarationError(f"not valid YAML: {error}") from error
+    return found
 
 
 def _flat(table: Mapping[str, Any], start: str = "") -> Iterator[tuple[str, Any]]:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Self
 from ...serializers.errors import DeclarationError, shown
 from ...serializers.hints import serializer_for
 from ...serializers.rows.values import Row
-from ..backends.configuration import find_option
 from ..backends.restore_check import RESTORING
 from ..runtime.files import FileSource
 from ..runtime.sources import SourceFunction
@@ -20,7 +19,7 @@ from .streams import DataStream, type_of
 from .typed import passing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
     from enum import Enum
 
     from ..migration.options import MigrationOptions
@@ -136,8 +135,7 @@ class StreamExecutionEnvironment:
     """
 
     def __init__(self) -> None:
-        self._values: dict[str, Any] = {}
-        self.settings = Settings.of({})
+        self.settings = Settings.of_places()
         self._pending: list[Transformation] = []
 
     @staticmethod
@@ -145,7 +143,8 @@ class StreamExecutionEnvironment:
         """Return a new environment.
 
         Args:
-            configuration: A `Configuration`, or a dict of values by Flink's keys.
+            configuration: A `Configuration`, a dict of values by Flink's keys, or the path of a file like Flink's
+                `config.yaml`. Such a file in the folder that FLINK_CONF_DIR names is read anyway; this wins.
 
         Raises:
             DeclarationError: A key is unknown or refused, or a value does not have the type of its key.
@@ -157,10 +156,7 @@ class StreamExecutionEnvironment:
 
     def configure(self, configuration: Any) -> Self:
         """Set values by Flink's keys; arguments and errors as of `get_execution_environment`."""
-        values: Mapping[str, Any] = configuration if isinstance(configuration, dict) else configuration.to_dict()
-        self.settings = Settings.of({**self._values, **values})
-        has_effect = self.settings.configuration.values
-        self._values |= {key: value for key, value in values.items() if find_option(key).key in has_effect}
+        self.settings = self.settings.updated(configuration)
         return self
 
     def set_parallelism(self, parallelism: int) -> Self:

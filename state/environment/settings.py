@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import enum
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..backends.configuration import Configuration
+from ...serializers.errors import DeclarationError, shown
+from ..backends.configuration import Configuration, read_flink_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,13 +43,34 @@ class Settings:
     configuration: Configuration
 
     @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Self:
-        """Return the settings of some values, and of the other places of the configuration.
+    def of_places(cls) -> Self:
+        """Return the settings that hold without a call: of variables, `[tool.stateshift]`, and Flink's file.
 
         Raises:
             DeclarationError: A key is unknown or refused, or a value does not have the type of its key.
         """
-        return cls(Configuration.of(values, is_local=True))
+        return cls(Configuration.of(is_local=True))
+
+    def updated(self, given: Any) -> Self:
+        """Return the settings with further values, which win; raises as `of_places`.
+
+        Args:
+            given: A dict of values by Flink's keys, PyFlink's `Configuration`, or the path of a file like Flink's
+                `config.yaml`.
+        """
+        if isinstance(given, str | os.PathLike):
+            file = Path(given)
+            return attrs.evolve(self, configuration=self._with(read_flink_file(file), str(file)))
+        if not isinstance(given, dict) and not hasattr(given, "to_dict"):
+            raise DeclarationError(
+                f"{shown(given)} is no configuration",
+                advice="pass a Configuration, a dict, or the path of a config.yaml",
+            )
+        values = given if isinstance(given, dict) else given.to_dict()
+        return attrs.evolve(self, configuration=self._with(values, "the call"))
+
+    def _with(self, values: Mapping[str, Any], place: str) -> Configuration:
+        return self.configuration.updated(values, place, is_local=True)
 
     @property
     def parallelism(self) -> int:

@@ -16,7 +16,7 @@ from stateshift import (
     configured_checkpoints,
     serializer_for,
 )
-from stateshift.state.backends.configuration import options
+from stateshift.state.backends.configuration import options, read_flink_file
 from stateshift.state.backends.rocksdb.options import DatabaseOptions
 from stateshift.state.testing import ProcessHarness
 
@@ -144,6 +144,72 @@ def test_a_key_without_effect_warns(key):
     value = option.default or "1"
     with pytest.warns(UserWarning, match="has no effect: "):
         of({key.replace("*", "any"): value})
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["pipeline.max-paralelism", "pipeline.auto-watermark-intervall", "paralelism.default", "execution.runtme-mode"],
+)
+def test_a_slip_of_a_key_with_effect_is_an_error_among_keys_without(key):
+    with pytest.raises(DeclarationError, match=r"did you mean .(pipeline|parallelism|execution)"):
+        of({key: "1"})
+
+
+FILES = {
+    "flat": "state.backend.type: rocksdb\nparallelism.default: 3\nexecution.checkpointing.dir: file:///c\n",
+    "nested": "parallelism:\n  default: 3\nstate: {backend: {type: rocksdb}}\nexecution.checkpointing:\n  dir: file:///c\n",
+}
+
+
+@pytest.mark.parametrize("form", FILES)
+def test_the_file_of_flink_is_the_last_place_of_a_local_run(form, tmp_path):
+    (tmp_path / "config.yaml").write_text(FILES[form])
+    variables = {"FLINK_CONF_DIR": str(tmp_path), "STATESHIFT_EXECUTION_CHECKPOINTING_DIR": "/mine"}
+
+    local = Configuration.of(environment=variables, start=tmp_path, is_local=True)
+    assert {"state.backend.type": "rocksdb", "parallelism.default": 3, "execution.checkpointing.dir": "/mine"} == (
+        local.values
+    )
+    assert Configuration.of(environment=variables, start=tmp_path)["state.backend.type"] == "hashmap"
+
+
+def test_a_list_in_the_file_of_flink_is_a_list(tmp_path):
+    file = tmp_path / "config.yaml"
+    file.write_text("state.backend.rocksdb.compression.per.level: [NO_COMPRESSION, LZ4_COMPRESSION]\n")
+
+    assert ("NO_COMPRESSION", "LZ4_COMPRESSION") == of().updated(read_flink_file(file))[
+        "state.backend.rocksdb.compression.per.level"
+    ]
+
+
+def test_keys_without_effect_are_named_once_in_a_warning(tmp_path):
+    file = tmp_path / "config.yaml"
+    file.write_text("taskmanager.numberOfTaskSlots: 4\nrest:\n  port: 8081\nparallelism.default: 2\n")
+    with pytest.warns(
+        UserWarning, match=r"taskmanager\.numberOfTaskSlots, rest\.port in the file have no effect"
+    ) as told:
+        of().updated(read_flink_file(file), "the file", is_local=True)
+
+    assert 1 == len(told)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: [", "not valid YAML"),
+        ("- a\n- b\n", "no keys and values"),
+        ("state.backend.type: rocksdb\nstate:\n  backend:\n    type: hashmap\n", r"state\.backend\.type twice"),
+        ("a: &a {b: *a}\n", "not valid YAML"),
+        (None, "cannot be read: No such file"),
+    ],
+)
+def test_a_file_that_is_none_of_flink_is_an_error_with_its_name(text, said, tmp_path):
+    if text is not None:
+        (tmp_path / "config.yaml").write_text(text)
+    with pytest.raises(DeclarationError, match=said) as caught:
+        Configuration.of(environment={"FLINK_CONF_DIR": str(tmp_path)}, is_local=True)
+
+    assert "config.yaml" in str(caught.value)
 
 
 def test_what_is_harmless_is_accepted_without_a_word():
