@@ -123,6 +123,8 @@ def _unknown(hint: object) -> DeclarationError:
         )
     if isinstance(hint, str):
         return DeclarationError(f"{hint!r} is a string, not a type", advice="write the type itself, without quotes")
+    if isinstance(hint, types.FunctionType):
+        return DeclarationError(f"{hint.__qualname__} is a function, not a type", advice="call it, with ()")
     return DeclarationError(
         f"no serializer is known for {name}",
         advice=f"use one of {_SUPPORTED}; or register_serializer({name}, …); or Annotated[{name}, YourSerializer()]",

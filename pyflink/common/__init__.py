@@ -1,5 +1,6 @@
 """Types, rows, times and schemas."""
 
+from ..absent import explain_absent
 from .configuration import Configuration
 from .execution_config import ExecutionConfig
 from .job_execution_result import JobExecutionResult
@@ -13,3 +14,5 @@ __all__ = [
     "Configuration", "Duration", "Encoder", "ExecutionConfig", "Instant", "JobExecutionResult", "Row", "RowKind",
     "SimpleStringSchema", "Time", "TypeInformation", "Types", "WatermarkStrategy",
 ]  # fmt: skip
+
+explain_absent(__name__)

@@ -19,6 +19,7 @@ same Java array, and have the same coder. Source: `pyflink.common.typeinfo.Types
 from __future__ import annotations
 
 from decimal import Decimal
+from types import FunctionType
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from ...serializers.containers.abilities import Array
@@ -31,6 +32,7 @@ from ...serializers.rows.abilities import row_of
 from ...serializers.rows.values import Row
 from ...serializers.serializer import TypeSerializer
 from ...serializers.temporal.values import Instant, SqlDate, SqlTime, SqlTimestamp
+from ..absent import explain_absent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,6 +48,8 @@ def _always(hint: Any) -> staticmethod[[], Any]:
 
 
 def _or_none(hint: Any) -> Any:
+    if isinstance(hint, FunctionType):
+        serializer_for(hint)  # a word without (): that is what is wrong
     return (Annotated[Any, hint] if isinstance(hint, TypeSerializer) else hint) | None
 
 
@@ -137,3 +141,10 @@ class Types:
     def OBJECT_ARRAY(element_type: Any) -> Any:  # noqa: N802 - as in PyFlink
         """Return the hint of any other Java array of objects: a list, whose elements may be None."""
         return Annotated[list[Any], GenericArraySerializer(serializer_for(element_type), nullable_elements=True)]
+
+
+for _name, _word in vars(Types).items():
+    if isinstance(_word, staticmethod):
+        _word.__func__.__qualname__ = f"Types.{_name}"  # as errors call it
+
+explain_absent(__name__)

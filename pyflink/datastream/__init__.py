@@ -1,5 +1,6 @@
 """Streams, functions, states and windows."""
 
+from ..absent import explain_absent
 from .checkpoint_config import CheckpointConfig
 from .checkpointing_mode import CheckpointingMode
 from .data_stream import (
@@ -59,3 +60,5 @@ __all__ = [
     "TimeDomain", "TimeWindow", "TimerService", "Trigger", "TriggerResult", "Window", "WindowAssigner",
     "WindowFunction", "WindowedStream",
 ]  # fmt: skip
+
+explain_absent(__name__)

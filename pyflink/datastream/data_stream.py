@@ -11,8 +11,11 @@ from ...state.environment.streams import (
     KeyedStream,
     WindowedStream,
 )
+from ..absent import explain_absent
 
 __all__ = [
     "AllWindowedStream", "BroadcastConnectedStream", "BroadcastStream", "CloseableIterator", "ConnectedStreams",
     "DataStream", "DataStreamSink", "KeyedStream", "WindowedStream",
 ]  # fmt: skip
+
+explain_absent(__name__)

@@ -29,6 +29,7 @@ from ...state.runtime.windows.functions import (
     ProcessWindowFunction,
     WindowFunction,
 )
+from ..absent import explain_absent
 
 __all__ = [
     "AggregateFunction", "AllWindowFunction", "BaseBroadcastProcessFunction", "BroadcastProcessFunction",
@@ -38,3 +39,5 @@ __all__ = [
     "ProcessWindowFunction", "ReduceFunction", "RuntimeContext", "SinkFunction", "SourceFunction", "TimerService",
     "WindowFunction",
 ]  # fmt: skip
+
+explain_absent(__name__)

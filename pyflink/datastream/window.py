@@ -35,6 +35,7 @@ from ...state.runtime.windows.triggers import (
     Trigger,
     TriggerResult,
 )
+from ..absent import explain_absent
 
 Window: TypeAlias = TimeWindow | CountWindow | GlobalWindow
 DynamicEventTimeSessionWindows = EventTimeSessionWindows
@@ -49,3 +50,5 @@ __all__ = [
     "SlidingProcessingTimeWindows", "TimeWindow", "TimeWindowSerializer", "Trigger", "TriggerResult",
     "TumblingEventTimeWindows", "TumblingProcessingTimeWindows", "Window", "WindowAssigner",
 ]  # fmt: skip
+
+explain_absent(__name__)

@@ -43,7 +43,7 @@ from ..task.backends import configured_backend
 from ..task.subtask import StoredOperator
 from .files import Finishing
 from .graph import Partition, in_order
-from .stations import FunctionTask, Outputs, Rest, SourceTask, Station, Stopped, WatermarkTask
+from .stations import FunctionTask, Outputs, Rest, SourceTask, Station, Stopped, WatermarkTask, located
 from .typed import passing
 
 if TYPE_CHECKING:
@@ -227,10 +227,12 @@ class LocalRun:
         refused = []
         for one in reversed(self._program):
             found = _stored(savepoint, self._uids[one])
-            stations = self._stations[one] = self._created(one, found)
+            with located(one.title):
+                stations = self._stations[one] = self._created(one, found)
             for number, station in enumerate(stations):
                 try:
-                    station.begin(self._outputs(one, number), () if found is None else (found,), self._options)
+                    with located(one.title):
+                        station.begin(self._outputs(one, number), () if found is None else (found,), self._options)
                 except RestoreRefused as error:
                     refused.append(error)
             for following, _, edge in self._following.get(one, ()):
@@ -252,7 +254,7 @@ class LocalRun:
         for index in range(parallelism):
             task = TaskInfo(name=one.name, index=index, parallelism=parallelism, max_parallelism=groups)
             if isinstance(one.body, WatermarkStrategy):
-                stations.append(WatermarkTask(one.body, one.name))
+                stations.append(WatermarkTask(one.body, one.title))
             elif isinstance(one.body, SourceFunction):
                 marks = not self._settings.is_batch
                 stations.append(SourceTask(one, self.rest, task, self._uids[one], marks=marks))
@@ -449,7 +451,7 @@ def _by_partitioner(following: Transformation, edge: Edge, pushes: Sequence[Coll
         number = partition(select(value), len(pushes))  # type: ignore[misc]  # a custom edge has both
         if not 0 <= number < len(pushes):
             raise DeclarationError(
-                f"the partitioner names subtask {number} of {following.name}, which has {len(pushes)}",
+                f"the partitioner names subtask {number} of {following.title}, which has {len(pushes)}",
                 element=shown(value),
             )
         pushes[number](value, timestamp)

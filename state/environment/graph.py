@@ -53,7 +53,7 @@ class Transformation:
 
     Attributes:
         body: What is done: a `SourceFunction`, a `WatermarkStrategy`, another function, or a `WindowOperation`.
-        name: Its name, in errors.
+        name: Its name.
         inputs: The edges of each input; none: a source.
         key_type: The type hint or serializer of the keys; None: it is not keyed.
         output_type: The type hint or serializer of the results; None: any value.
@@ -75,6 +75,11 @@ class Transformation:
     parallelism: int | None = None
     max_parallelism: int | None = None
     number: int = attrs.field(factory=count().__next__, init=False)
+
+    @property
+    def title(self) -> str:
+        """What errors call it: its uid, as in savepoints; without one its name."""
+        return self.uid or self.name
 
 
 def in_order(last: Iterable[Transformation]) -> list[Transformation]:

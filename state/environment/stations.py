@@ -169,12 +169,12 @@ class WatermarkTask(Station):
 
     Args:
         strategy: The `WatermarkStrategy`.
-        name: The name of the transformation.
+        title: What errors call the transformation.
     """
 
-    def __init__(self, strategy: Any, name: str) -> None:
+    def __init__(self, strategy: Any, title: str) -> None:
         super().__init__()
-        self._name, delay, idle = name, strategy.max_out_of_orderness, strategy.idle_timeout
+        self._title, delay, idle = title, strategy.max_out_of_orderness, strategy.idle_timeout
         self._delay_ms = None if delay is None else milliseconds(delay)
         self._idle_ms = None if idle is None else milliseconds(idle)
         self._assigner = deepcopy(strategy.timestamp_assigner)
@@ -193,8 +193,12 @@ class WatermarkTask(Station):
         if self._assigner is not None:
             try:
                 timestamp = self._assigner.extract_timestamp(value, MIN_WATERMARK if timestamp is None else timestamp)
+                if not isinstance(timestamp, int):
+                    raise DeclarationError(
+                        f"{shown(timestamp)} is no time stamp", advice="return whole milliseconds since 1970 UTC"
+                    )
             except Exception as error:
-                locate(error, self._name, value)
+                locate(error, self._title, value)
                 raise
         if timestamp is not None:
             self._largest = max(self._largest, timestamp)
@@ -260,6 +264,7 @@ class FunctionTask(_Task, FunctionSubtask):
     def __init__(self, transformation: Transformation, backend: BackendFactory, task: TaskInfo, uid: str) -> None:
         Station.__init__(self)
         self._inputs, self._keeps_any = len(transformation.inputs), transformation.keeps_any
+        self._title = transformation.title
         function, key_type = _own(transformation.body), transformation.key_type
         super().__init__(function, key_type, backend=backend, task=task, uid=uid)
 
@@ -284,7 +289,7 @@ class FunctionTask(_Task, FunctionSubtask):
         self._outputs.side(tag, value, timestamp)
 
     def _advance(self, mark: int) -> None:
-        with located(self.task.name):
+        with located(self._title):
             for index in range(self._inputs):
                 self._watermark(mark, index)
 
@@ -292,11 +297,11 @@ class FunctionTask(_Task, FunctionSubtask):
         """Fire the timers of processing time that are due."""
         first = self.next_processing_time()
         if first is not None and first <= now_ms:
-            with located(self.task.name):
+            with located(self._title):
                 self._running.process_time()
 
     def push(self, index: int, edge: Edge) -> Collect:
-        process, backend, name, selector = self._running.process_element, self._backend, self.task.name, edge.selector
+        process, backend, name, selector = self._running.process_element, self._backend, self._title, edge.selector
         if edge.partition is not Partition.KEYED or selector is None:
             unset_key = backend.unset_current_key if backend is not None else None
 
@@ -383,7 +388,7 @@ class SourceTask(_Task, SourceSubtask):
 
     def __init__(self, transformation: Transformation, rest: Rest, task: TaskInfo, uid: str, *, marks: bool) -> None:
         Station.__init__(self)
-        self.lock, self._marks = Gate(rest), marks
+        self.lock, self._marks, self._title = Gate(rest), marks, transformation.title
         super().__init__(_own(transformation.body), None, task=task, uid=uid)
 
     @property
@@ -406,11 +411,11 @@ class SourceTask(_Task, SourceSubtask):
             self.hand_on(timestamp)
 
     def push(self, index: int, edge: Edge) -> Collect:
-        raise DeclarationError(f"{self.task.name} is a source, and takes no elements")
+        raise DeclarationError(f"{self._title} is a source, and takes no elements")
 
     def read(self) -> None:
         """Emit all elements; raises `Stopped`."""
-        with located(self.task.name):
+        with located(self._title):
             self._function.run(self._source_context)
 
 
@@ -437,7 +442,7 @@ def locate(error: Exception, name: str, element: Any) -> None:
         if "operator" not in error.where:
             error.where |= {"operator": name, "element": shown(element)}
     elif not getattr(error, "__notes__", None):
-        error.add_note(f"in operator {name!r}, at element {shown(element)}")
+        error.add_note(f"  where: operator {name}, element {shown(element)}")
 
 
 @contextmanager
@@ -450,5 +455,5 @@ def located(name: str) -> Iterator[None]:
         raise
     except Exception as error:
         if not getattr(error, "__notes__", None):
-            error.add_note(f"in operator {name!r}")
+            error.add_note(f"  where: operator {name}")
         raise

@@ -54,7 +54,13 @@ ANY: Any = PickleSerializer(object)
 
 
 def type_of(given: Any) -> Any:
-    """Return the type that is meant: a list is that of a row's columns, as in PyFlink; None: there is none."""
+    """Return the type that is meant: a list is that of a row's columns, as in PyFlink; None: there is none.
+
+    Raises:
+        DeclarationError: It is no type.
+    """
+    for one in given if isinstance(given, list) else () if given is None else (given,):
+        serializer_for(one)  # so the error is where the type is written
     return Row[tuple(one | None for one in given)] if isinstance(given, list) else given  # type: ignore[misc]
 
 
@@ -69,7 +75,7 @@ class DataStreamSink:
         self._transformation = transformation
 
     def name(self, name: str) -> Self:
-        """Name the operator, for errors."""
+        """Name the operator, for errors about one without a uid."""
         self._transformation.name = name
         return self
 
@@ -121,7 +127,7 @@ class DataStream:
         return edge.origin
 
     def name(self, name: str) -> Self:
-        """Name the operator, for errors.
+        """Name the operator, for errors about one without a uid.
 
         Raises:
             DeclarationError: The stream is no operator of its own, such as a union.

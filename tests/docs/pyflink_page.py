@@ -6,115 +6,14 @@ import ast
 import json
 import re
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
+
+from stateshift.pyflink.absent import ELSEWHERE, NOT
 
 NAMES = Path(__file__).parents[1] / "fixtures" / "pyflink-names.json"
 PARTS = ("common", "datastream")
 
 MARK = "<!-- From here on made by tests/docs/test_pyflink_page.py -->\n\n"
-
-JAVA = "a part of PyFlink's bridge to Java"
-NO_CLUSTER = "a program here runs in one process, or as a query of Spark: there is no cluster"
-NO_ASYNC = "functions are called one after the other"
-CONNECTOR = "a connector of Java; on Spark: a source and a sink of Spark"
-FORMAT = "a format of Java; on Spark: a source and a sink of Spark"
-OWN = "a part of PyFlink's own runtime"
-SETTINGS = "[keys of the configuration](configuration.md)"
-
-ELSEWHERE = {
-    "common.serializer": {
-        "TypeSerializer": "`stateshift.TypeSerializer`, whose methods take views, and which has a snapshot",
-        "VoidNamespaceSerializer": "the type hint `stateshift.VoidNamespace`",
-    },
-    "datastream.checkpoint_storage": {
-        "CheckpointStorage FileSystemCheckpointStorage": "`stateshift.open_checkpoints`, or " + SETTINGS
-    },
-    "datastream.externalized_checkpoint_retention": {"ExternalizedCheckpointRetention": SETTINGS},
-    "datastream.state_backend": {
-        "EmbeddedRocksDBStateBackend HashMapStateBackend": SETTINGS,
-        "PredefinedOptions": "`stateshift.RocksDBOptionsFactory`, or " + SETTINGS,
-    },
-}
-"""Module -> names, and what does the same. A module that re-exports a name of another one need not be named."""
-
-NOT = {
-    "common": {
-        "CompletableFuture ConfigOption ConfigOptions": JAVA,
-        "InputDependencyConstraint JobClient JobID JobStatus": NO_CLUSTER,
-        "RestartStrategies RestartStrategyConfiguration": NO_CLUSTER,
-        "SerializationSchema DeserializationSchema ByteArraySchema": CONNECTOR,
-        "AssignerWithPeriodicWatermarksWrapper": JAVA,
-    },
-    "common.completable_future": {"*": JAVA},
-    "common.config_options": {"*": JAVA},
-    "common.input_dependency_constraint": {"*": NO_CLUSTER},
-    "common.io": {"*": JAVA},
-    "common.job_client": {"*": NO_CLUSTER},
-    "common.job_id": {"*": NO_CLUSTER},
-    "common.job_status": {"*": NO_CLUSTER},
-    "common.restart_strategy": {"*": NO_CLUSTER},
-    "common.serialization": {"*": CONNECTOR},
-    "common.typeinfo": {"*": "a class of what `Types` returns, which is a type hint here"},
-    "common.utils": {"*": JAVA},
-    "common.watermark_strategy": {"AssignerWithPeriodicWatermarksWrapper": JAVA},
-    "datastream.async_data_stream": {"*": NO_ASYNC},
-    "datastream.async_retry_predicates": {"*": NO_ASYNC},
-    "datastream.async_retry_strategies": {"*": NO_ASYNC},
-    "datastream.checkpoint_storage": {
-        "JobManagerCheckpointStorage": NO_CLUSTER,
-        "CustomCheckpointStorage": "it wraps a class of Java",
-    },
-    "datastream.connectors": {"*": CONNECTOR},
-    "datastream.connectors.base": {"*": CONNECTOR},
-    "datastream.connectors.cassandra": {"*": CONNECTOR},
-    "datastream.connectors.dynamic_kafka": {"*": CONNECTOR},
-    "datastream.connectors.elasticsearch": {"*": CONNECTOR},
-    "datastream.connectors.file_system": {
-        "BulkFormat": FORMAT,
-        "FileCompactStrategy FileCompactor FileEnumeratorProvider FileSplitAssignerProvider": NO_CLUSTER,
-        "StreamingFileSink": "deprecated in Flink: use FileSink",
-        "DefaultRollingPolicy OnCheckpointRollingPolicy": "a `RollingPolicy`, as its two functions return it",
-    },
-    "datastream.connectors.hybrid_source": {"*": CONNECTOR},
-    "datastream.connectors.jdbc": {"*": CONNECTOR},
-    "datastream.connectors.kafka": {"*": CONNECTOR},
-    "datastream.connectors.kinesis": {"*": CONNECTOR},
-    "datastream.connectors.number_seq": {"*": CONNECTOR},
-    "datastream.connectors.pulsar": {"*": CONNECTOR},
-    "datastream.connectors.rabbitmq": {"*": CONNECTOR},
-    "datastream.data_stream": {
-        "CachedDataStream": NO_CLUSTER,
-    },
-    "datastream.formats.avro": {"*": FORMAT},
-    "datastream.formats.csv": {"*": FORMAT},
-    "datastream.formats.json": {"*": FORMAT},
-    "datastream.formats.orc": {"*": FORMAT},
-    "datastream.formats.parquet": {"*": FORMAT},
-    "datastream.functions": {
-        "AsyncFunction AsyncFunctionDescriptor AsyncRetryPredicate AsyncRetryStrategy": NO_ASYNC,
-        "FunctionWrapper ReduceFunctionWrapper NullByteKeySelector PassThroughWindowFunction"
-        " PassThroughAllWindowFunction": OWN,
-        "InternalWindowFunction InternalSingleValueWindowFunction InternalSingleValueAllWindowFunction"
-        " InternalIterableWindowFunction InternalIterableAllWindowFunction InternalProcessWindowContext"
-        " InternalProcessAllWindowContext InternalSingleValueProcessWindowFunction"
-        " InternalSingleValueProcessAllWindowFunction InternalIterableProcessWindowFunction"
-        " InternalIterableProcessAllWindowFunction": OWN,
-        "JavaFunctionWrapper": JAVA,
-    },
-    "datastream.slot_sharing_group": {"*": NO_CLUSTER},
-    "datastream.state_backend": {
-        "StateBackend": "it wraps a class of Java",
-        "CustomStateBackend": "it wraps a class of Java",
-    },
-    "datastream.utils": {"*": JAVA},
-    "datastream.window": {
-        "Min": OWN,
-        "WindowOperationDescriptor": OWN,
-        "long_to_int_with_bit_mixing mod_inverse": OWN,
-    },
-}
-"""Module -> names, and why they are not there; `*` is every other one."""
 
 
 def names_of_pyflink(folder):
@@ -158,8 +57,8 @@ def kept():
 def is_here(module, name):
     place = f"stateshift.pyflink.{module}"
     try:
-        return find_spec(place) is not None and hasattr(import_module(place), name)
-    except ModuleNotFoundError:  # of a package around it
+        return name in vars(import_module(place))
+    except ModuleNotFoundError:
         return False
 
 

@@ -9,8 +9,11 @@ from ....state.runtime.files import (
     RollingPolicy,
     StreamFormat,
 )
+from ...absent import explain_absent
 
 __all__ = [
     "BucketAssigner", "FileSink", "FileSource", "FileSourceBuilder", "OutputFileConfig", "RollingPolicy",
     "StreamFormat",
 ]  # fmt: skip
+
+explain_absent(__name__)

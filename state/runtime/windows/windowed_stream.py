@@ -22,7 +22,7 @@ from ..descriptors import AggregatingStateDescriptor, ListStateDescriptor, Reduc
 from ..functions import Function, ReduceFunction
 from .assigners import MergingWindowAssigner, WindowAssigner
 from .functions import ProcessWindowFunction, WindowFunction
-from .triggers import milliseconds
+from .triggers import Trigger, milliseconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from ..functions import AggregateFunction
     from ..output_tag import OutputTag
     from ..runtime_context import RuntimeContext
-    from .triggers import Trigger
 
     AnyWindowFunction = ProcessWindowFunction[Any, Any, Any, Any] | WindowFunction[Any, Any, Any, Any]
 
@@ -98,7 +97,7 @@ class WindowedStream:
         late_data: See `side_output_late_data`.
 
     Raises:
-        DeclarationError: The lateness is negative.
+        DeclarationError: The lateness is negative, or there is no assigner or trigger where one belongs.
     """
 
     _assigner: WindowAssigner[Any, Any]
@@ -108,6 +107,13 @@ class WindowedStream:
     _late_data: OutputTag | None = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
+        if not isinstance(self._assigner, WindowAssigner):
+            raise DeclarationError(
+                f"{shown(self._assigner)} is no WindowAssigner",
+                advice="pass one, such as TumblingEventTimeWindows.of(Time.seconds(3))",
+            )
+        if not isinstance(self._trigger, Trigger | None):
+            raise DeclarationError(f"{shown(self._trigger)} is no Trigger", advice="pass one, as CountTrigger.of(3)")
         if self._lateness_ms < 0:
             raise DeclarationError(f"the allowed lateness is {self._lateness_ms} ms, but cannot be negative")
 

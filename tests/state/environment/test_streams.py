@@ -503,7 +503,7 @@ def test_errors_name_operator_and_element(env):
     with pytest.raises(ZeroDivisionError) as raised:
         env.execute()
 
-    assert ["in operator 'Inverse', at element 0"] == raised.value.__notes__
+    assert ["  where: operator Inverse, element 0"] == raised.value.__notes__
 
 
 def test_what_cannot_be_is_refused_when_it_is_declared(env):
