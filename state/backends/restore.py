@@ -10,20 +10,25 @@ registers its states itself, by a `RestoreCheck` at each registration. Source: r
 
 from __future__ import annotations
 
-from itertools import count, islice
+import json
+from contextlib import suppress
+from itertools import count, islice, takewhile
 from typing import TYPE_CHECKING, Any
 
 from ...compat.check import check
 from ...compat.description import JobDescription
 from ...serializers.compatibility import Decision
-from ...serializers.errors import DeclarationError, IncompatibleState
+from ...serializers.errors import DeclarationError, IncompatibleState, StateShiftError
 from ...serializers.ways_out import Option, Told, WayOut
 from ..entry_keys import decode
 from ..formats.flink.keyed_readers import open_keyed
 from ..formats.flink.metadata import METADATA
 from ..formats.flink.state_kinds import entry_key_format
 from ..key_groups import has_checked_hash, has_stable_hash, key_group, key_hasher
+from ..migration.journal import damaged_file, lineage_of
 from ..migration.migration import migrate_savepoint
+from ..migration.preparation import prepare
+from ..migration.run import calls_of
 from ..publication.publish import source_facts
 from ..savepoint.reader import Savepoint
 from ..savepoint.states import keyed_handles, require_own_key_groups
@@ -31,12 +36,13 @@ from ..storage.files import Folder
 from .restore_check import RESTORING, RestoreRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from ..formats.flink.keyed_stream import KeyedReader
     from ..formats.flink.metadata import OperatorState
     from ..job import Job
     from ..migration.options import MigrationOptions
+    from ..publication.lineage import Lineage
     from .keyed_backend import KeyedStateBackend
 
     Migrate = Callable[[str, str, JobDescription, MigrationOptions], object]
@@ -55,6 +61,8 @@ def restorable(
     options: MigrationOptions = RESTORING,
 ) -> Savepoint:
     """Return the savepoint that a program can go on from: the given one, or a migrated one that is written beside it.
+
+    A savepoint that such a migration wrote before is taken, if it is surely what another one would write.
 
     Args:
         savepoint: A savepoint or checkpoint; it is only read.
@@ -75,7 +83,10 @@ def restorable(
         return savepoint
     if report.decision is Decision.REFUSE or not migrate:
         raise RestoreRefused(report)
-    place = _beside(savepoint.place)
+    before = _migrated_before(savepoint, new, options)
+    if before is not None:
+        return before
+    place = next(name for name in _names_beside(savepoint.place) if not Folder.at(name).exists())
     if callable(migrate):
         migrate(savepoint.place, place, new, options)
     else:
@@ -83,10 +94,48 @@ def restorable(
     return Savepoint.open(place)
 
 
-def _beside(place: str) -> str:
-    """Return the place of the migrated savepoint: `PLACE-migrated`, or with the next free number."""
-    names = (f"{place}-migrated{'' if number == 1 else f'-{number}'}" for number in count(1))
-    return next(name for name in names if not Folder.at(name).exists())
+def _names_beside(place: str) -> Iterator[str]:
+    """Yield the places for a migrated savepoint: `PLACE-migrated`, and then with a number."""
+    return (f"{place}-migrated{'' if number == 1 else f'-{number}'}" for number in count(1))
+
+
+def _migrated_before(savepoint: Savepoint, new: JobDescription, options: MigrationOptions) -> Savepoint | None:
+    """Return a savepoint beside this one that is what its migration to these types would write; None: there is none.
+
+    It is of the same plan, which calls no functions, as their code may have changed; it is of this savepoint, and not
+    of one that was at this place before; and all of its files are as they were written.
+    """
+    there = list(takewhile(lambda name: Folder.at(name).exists(), _names_beside(savepoint.place)))
+    prepared = prepare(savepoint, new, options) if there else None
+    if prepared is None or any(map(calls_of, prepared.tasks)):
+        return None
+    for place in there:
+        with suppress(StateShiftError):  # what cannot be read is not taken
+            folder = Folder.at(place)
+            lineage = lineage_of(folder, savepoint, prepared.plan)
+            if (
+                lineage is not None
+                and _is_later(lineage, savepoint.lineage)
+                and not lineage.quarantined
+                and not damaged_file(folder, lineage)
+            ):
+                return Savepoint.open(place)
+    return None
+
+
+def _is_later(lineage: Lineage, source: Lineage | None) -> bool:
+    """Whether a savepoint was written when its source was there.
+
+    Files of Flink have names of their own. Those of ours may be named as those that were there before, so the time of
+    writing tells, which has whole seconds.
+    """
+    if source is None:
+        return True
+    return lineage.created > source.created and _same_json(lineage.history, source.as_history())
+
+
+def _same_json(one: object, other: object) -> bool:
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 def restored_facts(savepoint: Savepoint) -> dict[str, Any]:

@@ -73,12 +73,15 @@ class JobExecutionResult:
         net_runtime_ms: How long it took, in milliseconds.
         savepoint: The place of the savepoint that was taken at its end; "": none was asked for.
         checkpoint: The place of the last checkpoint that is kept; "": there is none.
+        migrated: The place of the migrated savepoint that the run began from, with `on_incompatible="migrate"`; "":
+            nothing was migrated.
     """
 
     job_id: str
     net_runtime_ms: int
     savepoint: str = ""
     checkpoint: str = ""
+    migrated: str = ""
 
     def get_job_id(self) -> str:
         """Return the id of the job."""
@@ -125,6 +128,7 @@ class LocalRun:
         self._stations: dict[Transformation, list[Station]] = {}
         self._factory = configured_backend(settings.configuration)
         self._facts: dict[str, Any] = {}
+        self._begun_from = ""
         self._storage: CheckpointStorage | None = None
         self._checkpoint_id = 0
         self._next_checkpoint_ms = self._next_marks_ms = 0
@@ -162,7 +166,8 @@ class LocalRun:
                     task.function.finish()
             latest = self._storage.latest if self._storage and self._keeps_checkpoints else None
         taken = round((monotonic() - start) * 1000)
-        return JobExecutionResult(self.job_id, taken, savepoint, "" if latest is None else latest.place)
+        checkpoint = "" if latest is None else latest.place
+        return JobExecutionResult(self.job_id, taken, savepoint, checkpoint, self._begun_from)
 
     def _close(self) -> None:
         with ExitStack() as stack:
@@ -191,6 +196,7 @@ class LocalRun:
             self._close()
             wanted = JobDescription("the program", tuple(one for job in declared if job for one in job.operators))
             savepoint = self._migrated(savepoint, wanted, refused)
+            self._begun_from = savepoint.place
             for again in self._build(savepoint):
                 raise again
         self._facts = restored_facts(savepoint)

@@ -65,6 +65,34 @@ def run_id(savepoint: Savepoint, plan: MigrationPlan, task_names: Iterable[str])
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
+def lineage_of(folder: Folder, savepoint: Savepoint, plan: MigrationPlan) -> Lineage | None:
+    """Return the lineage of the savepoint in a folder, if it is of a migration of this one by this plan.
+
+    The plan does not tell the code of functions that it calls.
+
+    Args:
+        folder: The folder.
+        savepoint: The source.
+        plan: The plan.
+    """
+    data = folder.read(METADATA)
+    lineage = read_lineage(folder, data)
+    if lineage is None or not lineage.is_of(data):
+        return None
+    source = source_facts(savepoint.place, write_metadata(savepoint.metadata))
+    is_same_source = (lineage.source or {}).get("metadata_sha256") == source["metadata_sha256"]
+    return lineage if is_same_source and lineage.plan == json.loads(json.dumps(to_data(plan))) else None
+
+
+def damaged_file(folder: Folder, lineage: Lineage) -> str:
+    """Return a file of a savepoint that is missing, or is not as it was written; "": there is none."""
+    there = set(folder.names())
+    for name, digest in lineage.files.items():
+        if name not in there or FileDigest.of_file(folder, name) != digest:
+            return name
+    return ""
+
+
 @attrs.frozen
 class Redone:
     """A stream that was finished before, and is done again.
@@ -228,29 +256,21 @@ class Journal:
         names = self._names()
         if METADATA not in names or not any(self._valid(filter(_is_entry, names))):
             return None
-        data = self.folder.read(METADATA)
-        lineage = read_lineage(self.folder, data)
-        if lineage is None or not lineage.is_of(data):
-            return None
-        source = source_facts(savepoint.place, write_metadata(savepoint.metadata))
-        is_same_source = (lineage.source or {}).get("metadata_sha256") == source["metadata_sha256"]
-        if not is_same_source or lineage.plan != json.loads(json.dumps(to_data(plan))):
-            return None
-        self._require_whole(lineage)
+        lineage = lineage_of(self.folder, savepoint, plan)
+        if lineage is not None:
+            self._require_whole(lineage)
         return lineage
 
     def _require_whole(self, lineage: Lineage) -> None:
         """Check that the files of a savepoint that this run published are unchanged."""
-        there = set(self.folder.names())
-        for name, digest in lineage.files.items():
-            if name not in there or FileDigest.of_file(self.folder, name) != digest:
-                raise CorruptSavepoint.before_writing(
-                    "the run published its savepoint before it died, and a file of that savepoint is damaged or "
-                    "missing",
-                    advice=WayOut.telling("migrate again, with", Option.TARGET_EXISTS, "replace"),
-                    savepoint=self.folder.place,
-                    file=name,
-                )
+        damaged = damaged_file(self.folder, lineage)
+        if damaged:
+            raise CorruptSavepoint.before_writing(
+                "the run published its savepoint before it died, and a file of that savepoint is damaged or missing",
+                advice=WayOut.telling("migrate again, with", Option.TARGET_EXISTS, "replace"),
+                savepoint=self.folder.place,
+                file=damaged,
+            )
 
 
 _DAMAGED = "its result is damaged or missing"

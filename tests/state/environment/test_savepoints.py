@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import count
+from pathlib import Path
+from shutil import rmtree
+
 import pytest
 
 from stateshift import Savepoint, verify
@@ -18,6 +22,7 @@ from stateshift.pyflink.datastream.state import ListStateDescriptor, ValueStateD
 from stateshift.pyflink.datastream.window import CountTrigger, GlobalWindows
 from stateshift.serializers.errors import DeclarationError, TargetExists
 from stateshift.state.backends.restore_check import RestoreRefused
+from stateshift.state.publication import commit
 from stateshift.state.runtime.checkpointed import CheckpointedFunction, ListCheckpointed
 
 BACKEND = pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
@@ -209,6 +214,47 @@ def test_changed_types_are_migrated_if_that_is_allowed(tmp_path, backend):
     assert Savepoint.open(str(tmp_path / "sp-migrated")).lineage.plan is not None
     with pytest.raises(RestoreRefused, match="cannot go on"):
         results(program(Types.BOOLEAN()), on_incompatible="migrate")
+
+
+@pytest.fixture
+def seconds_pass(monkeypatch):
+    """Each savepoint is written in a second of its own."""
+    clock = count()
+    monkeypatch.setattr(commit, "now", lambda: f"2026-01-01T00:00:{next(clock):02}+00:00")
+
+
+def of_long(place, function=None):
+    """Run the program with wider types from a savepoint, which is migrated; return the place that it went on from."""
+    env = environment(savepoint=place)
+    totals(env, [("a", 1)], function or Totals(Types.LONG()))
+    return env.execute(on_incompatible="migrate").migrated
+
+
+@pytest.mark.usefixtures("seconds_pass")
+def test_a_savepoint_that_was_migrated_is_not_migrated_again(tmp_path):
+    place = tmp_path / "sp"
+    results(totals(environment(), function=Totals(Types.INT())), savepoint=place)
+
+    assert [f"{place}-migrated"] * 2 == [of_long(place), of_long(place)]
+    assert "" == of_long(f"{place}-migrated")
+
+
+@pytest.mark.usefixtures("seconds_pass")
+def test_what_is_not_surely_the_same_migration_is_not_taken(tmp_path):
+    place = tmp_path / "sp"
+
+    def take():
+        results(totals(environment(), function=Totals(Types.INT())), savepoint=place)
+
+    take()
+    assert f"{place}-migrated" == of_long(place)
+    assert f"{place}-migrated-2" == of_long(place, Totals(Types.DOUBLE()))
+    rmtree(place)
+    take()
+    assert f"{place}-migrated-3" == of_long(place)
+    for file in Path(f"{place}-migrated-3").iterdir():
+        file.write_bytes(b"")
+    assert f"{place}-migrated-4" == of_long(place)
 
 
 def test_a_failed_run_publishes_nothing(tmp_path):

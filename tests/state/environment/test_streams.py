@@ -506,8 +506,53 @@ def test_errors_name_operator_and_element(env):
     assert ["  where: operator Inverse, element 0"] == raised.value.__notes__
 
 
+class Wrong(TimestampAssigner):
+    def extract_timestamp(self, value, record_timestamp):
+        return str(value)
+
+
+def test_a_time_stamp_that_is_none_is_told_of_its_assigner(env):
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(Wrong())
+    env.from_collection([1]).map(str).name("Before").assign_timestamps_and_watermarks(strategy).print()
+    with pytest.raises(DeclarationError, match=r"'1' is no time stamp\n  where: operator Timestamps/Watermarks, ele"):
+        env.execute()
+
+
+def test_every_error_of_an_operator_with_a_uid_has_the_uid(env):
+    class Opens(KeyedProcessFunction):
+        def open(self, runtime_context):
+            raise KeyError("no")
+
+        def process_element(self, value, ctx):
+            pass
+
+    for function in (Opens(), Opens):
+        env.from_collection([1]).key_by(str, Types.STRING()).process(function).name("Named").uid("opens").print()
+        with pytest.raises((KeyError, DeclarationError)) as raised:
+            env.execute()
+
+        assert "operator opens" in "\n".join([str(raised.value), *getattr(raised.value, "__notes__", ())])
+
+
+def test_a_type_without_parentheses_is_told_where_it_is_written(env):
+    numbers = env.from_collection([1])
+    for declare in (
+        lambda: env.from_collection([1], Types.LONG),
+        lambda: numbers.map(str, Types.STRING),
+        lambda: numbers.key_by(str, Types.STRING),
+        lambda: ValueStateDescriptor("v", Types.LIST(Types.LONG)),
+        lambda: Types.ROW_NAMED(["a"], [Types.LONG]),
+    ):
+        with pytest.raises(DeclarationError, match=r"Types\.[A-Z]+ is a function, not a type\n  what to do: call it"):
+            declare()
+
+
 def test_what_cannot_be_is_refused_when_it_is_declared(env):
     numbers = env.from_collection([1])
+    with pytest.raises(DeclarationError, match=r"timedelta.* is no WindowAssigner"):
+        numbers.key_by(str).window(Time.seconds(3))
+    with pytest.raises(DeclarationError, match="3 is no Trigger"):
+        numbers.window_all(TumblingEventTimeWindows.of(Time.seconds(3))).trigger(3)
     with pytest.raises(DeclarationError, match="no MapFunction"):
         numbers.map(MapFunction)
     with pytest.raises(DeclarationError, match="no operator of its own"):
