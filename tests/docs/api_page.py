@@ -132,6 +132,29 @@ PAGES = {
             """,
         ),
     },
+    "environment": {
+        "The environment": (
+            "stateshift.pyflink.datastream",
+            "StreamExecutionEnvironment CheckpointConfig RuntimeExecutionMode CheckpointingMode",
+        ),
+        "Its streams": (
+            "stateshift.pyflink.datastream.data_stream",
+            """
+            DataStream KeyedStream WindowedStream AllWindowedStream ConnectedStreams BroadcastStream
+            BroadcastConnectedStream DataStreamSink CloseableIterator
+            """,
+        ),
+        "Its settings, results and times": (
+            "stateshift.pyflink.common",
+            "Configuration ExecutionConfig JobExecutionResult WatermarkStrategy SimpleStringSchema Encoder",
+        ),
+        "Its files": (
+            "stateshift.pyflink.datastream.connectors.file_system",
+            """
+            FileSource FileSourceBuilder FileSink StreamFormat RollingPolicy BucketAssigner OutputFileConfig
+            """,
+        ),
+    },
     "spark": {
         "Spark": (
             "stateshift.spark",
@@ -160,6 +183,7 @@ TITLES = {
     "compat": "checking, comparing, tests of serializers",
     "state": "jobs, savepoints, migrations, checkpoints",
     "functions": "functions with state, their handles, timers and windows, and harnesses to test them",
+    "environment": "whole programs of PyFlink's API, run in this process",
     "spark": "Spark queries, streams, bootstrapping",
 }
 _SECTION = re.compile(r"(Args|Attributes|Returns|Return|Yields|Yield|Raises|Raise):$")
