@@ -55,6 +55,22 @@ def test_an_example_of_pyflink(pyflink_python, name, tmp_path):
     compare(pyflink_python, packages / "pyflink" / "examples" / "datastream" / f"{name}.py", tmp_path)
 
 
+def without_table(text):
+    """The example whose source is a table of random numbers without an end, with a collection in its place."""
+    begin, end = text.index("    t_env = "), text.index("    def id_to_word")
+    source = 'ds = env.from_collection([Row(n % 18) for n in range(40)], Types.ROW_NAMED(["word_id"], [Types.INT()]))'
+    text = f"{text[:begin]}    {source}\n\n{text[end:]}"
+    return re.sub(r"^from pyflink\.table .*", "from pyflink.common import Row", text, flags=re.MULTILINE)
+
+
+def test_the_example_whose_source_is_a_table(pyflink_python, tmp_path):
+    examples = Path(os.environ["STATESHIFT_PYFLINK"]) / "pyflink" / "examples" / "datastream"
+    original = tmp_path / "original" / "streaming_word_count.py"
+    original.parent.mkdir()
+    original.write_text(without_table((examples / original.name).read_text(encoding="utf-8")), encoding="utf-8")
+    compare(pyflink_python, original, tmp_path)
+
+
 @pytest.mark.parametrize("program", OWN, ids=[program.stem for program in OWN])
 def test_a_program_of_ours(pyflink_python, program, tmp_path):
     compare(pyflink_python, program, tmp_path)
