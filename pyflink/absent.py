@@ -117,6 +117,7 @@ NOT = {
         "CustomStateBackend": "it wraps a class of Java",
     },
     "datastream.utils": {"*": JAVA},
+    "table": {"*": "the Table API; a stream begins with from_collection, a FileSource or a SourceFunction"},
     "datastream.window": {
         "Min": OWN,
         "WindowOperationDescriptor": OWN,

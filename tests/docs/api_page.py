@@ -144,7 +144,7 @@ PAGES = {
             BroadcastConnectedStream DataStreamSink CloseableIterator
             """,
         ),
-        "Its settings, results and times": (
+        "Its settings and results": (
             "stateshift.pyflink.common",
             "Configuration ExecutionConfig JobExecutionResult WatermarkStrategy SimpleStringSchema Encoder",
         ),
