@@ -22,6 +22,7 @@ from ..compatibility import Child, CompatibilityResult, Finding, Flag, Verdict, 
 from ..containers.arrays import BytePrimitiveArraySerializerSnapshot, BytesSerializer
 from ..containers.lists import ListSerializer
 from ..errors import CorruptSavepoint, ValueNotConvertible, at_step
+from ..rows.serializers import by_told_names
 from ..serializer import Counterpart, TypeSerializer, incompatible, unrelated
 from ..snapshot import TypeSerializerConfigSnapshot
 from ..views import DataInputView, DataOutputView
@@ -138,7 +139,7 @@ class ContentSerializer(TypeSerializer[Any]):
         if snapshot.reader is not type(self):
             reason = "one value, several elements and a key of a map are kept in bytes of different kinds"
             return incompatible(self, snapshot, "PYF-2", reason)
-        result = self.content.ensure_compatibility(content)
+        result = by_told_names(self.content, content).ensure_compatibility(content)
         of = type(self)
         return compose(
             CompatibilityResult.compatible(),

@@ -269,7 +269,7 @@ class RowSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
         columns = []
         for index in range(len(self.nested)):
             reader: Any = readers[index] if index in readers else self.restore_nested(index)
-            columns.append(RecordField("", reader, optional=True))
+            columns.append(RecordField(self.names[index] if self.names else "", reader, optional=True))
         return RowSerializer(tuple(columns), supports_row_kind=self.supports_row_kind)
 
 
@@ -316,6 +316,25 @@ def resolve(new: RowSerializer, old: RowSerializerSnapshot) -> CompatibilityResu
         findings.append(Finding("$", "ROW-8", Verdict.REQUIRES_MIGRATION, *names, reason, ways, (Flag.UNVERIFIED,)))
     retired = come_back(new.columns, new.retired, new.retired_types)
     return _composed(new, old, pairs, (*_kinds(new, old), *retired, *findings))
+
+
+def by_told_names(new: TypeSerializer[Any], old: TypeSerializerConfigSnapshot[Any]) -> TypeSerializer[Any]:
+    """Return a serializer that pairs the columns of a row by the names that the job which wrote them is said to have.
+
+    It does where their order or number has changed. Elsewhere a new name is that of the column in this position.
+
+    Args:
+        new: The serializer; of another type than a row it is returned as it is.
+        old: The stored row, as that job describes it.
+    """
+    if not isinstance(new, RowSerializer) or not isinstance(old, RowSerializerSnapshot):
+        return new
+    if not new.names or not old.names or new.stored_names:
+        return new
+    stays = len(new.names) == len(old.names) and all(
+        new.names[place] == name for place, name in enumerate(old.names) if name in new.names
+    )
+    return new if stays else attrs.evolve(new, stored_names=old.names)
 
 
 def _fits_already(new: RowSerializer, old: RowSerializerSnapshot) -> bool:
@@ -404,7 +423,8 @@ def _composed(
 
     def convert(conversions: list[Convert | None]) -> Convert | None:
         in_place = all(pair.place == pair.reads for pair in pairs) and len(pairs) == len(old.nested)
-        if in_place and len(pairs) == len(new.columns) and not any(conversions):
+        is_renamed = bool(old.names and new.names) and old.names != new.names
+        if in_place and len(pairs) == len(new.columns) and not is_renamed and not any(conversions):
             return None
         taken = {pair.place: (pair.reads, one) for pair, one in zip(pairs, conversions, strict=True)}
         return RowConversion(

@@ -25,7 +25,7 @@ def test_an_import_says_why(module):
         ("common", "JobClient", "JobClient of pyflink.common is not there: a program here runs in one process"),
         ("datastream.connectors.kafka", "KafkaSource", "connectors.kafka is not there: a connector of Java; on Spark"),
         ("datastream", "HashMapStateBackend", "keys of the configuration .docs/reference/configuration.md.; see"),
-        ("table", "StreamTableEnvironment", "pyflink.table is not there: the Table API; a stream begins with from_coll"),
+        ("table", "StreamTableEnvironment", "pyflink.table is not there: the Table API; a stream begins"),
         ("datastream", "DataStraem", "cannot import name 'DataStraem'"),
         ("datastraem", "DataStream", "No module named 'stateshift.pyflink.datastraem'"),
     ],

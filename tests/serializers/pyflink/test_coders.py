@@ -8,7 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from stateshift import CorruptSavepoint, DeclarationError, Instant, Row, ValueNotConvertible, Verdict, serializer_for
+from stateshift import (
+    AvroSerializer,
+    CorruptSavepoint,
+    DeclarationError,
+    Instant,
+    Row,
+    ValueNotConvertible,
+    Verdict,
+    serializer_for,
+)
 from stateshift.pyflink.common import RowKind, Types
 from stateshift.serializers.pyflink import coder_for
 from stateshift.serializers.pyflink.contents import PyFlinkBytes, PyFlinkElements, PyFlinkKey
@@ -77,6 +86,11 @@ def test_most_coders_are_serializers_of_flink():
 def test_what_a_coder_would_cut_or_cannot_write_is_refused(write, hint, value, why):
     with pytest.raises(ValueNotConvertible, match=why):
         write(coder_for(hint), value)
+
+
+def test_the_coder_of_avro_records_is_refused_by_its_name():
+    with pytest.raises(DeclarationError, match=r"GenericRecordAvroTypeInfo.*\n.*carried over as bytes"):
+        coder_for(AvroSerializer("long"))
 
 
 @pytest.mark.parametrize(

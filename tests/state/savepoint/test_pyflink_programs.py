@@ -28,9 +28,11 @@ from stateshift import (
 from stateshift.compat.description import StateKind
 from stateshift.pyflink.common import Instant, Row, Types
 from stateshift.serializers.views import SEPARATOR
+from stateshift.state.columnar.table import StateTable
 from stateshift.state.entry_keys import decode, encode
 from stateshift.state.formats.flink.entries import each_entry
 from stateshift.state.runtime.windows.assigners import CountWindow
+from stateshift.state.testing import migrate_in_process
 
 LONG, STRING = Types.LONG(), Types.STRING()
 NUMBERS = Types.TUPLE([LONG, LONG])
@@ -337,3 +339,55 @@ def test_a_job_with_other_keys_did_not_write_it(root, key):
 
     with pytest.raises(DeclarationError, match=r"is not the job that wrote the state: it declares row<.*> as the key"):
         savepoint.told_by(job)
+
+
+def of_rows(names, types, former=None):
+    row = ValueStateDescriptor("last", Types.ROW_NAMED(names, types))
+    return Job([Operator.pyflink("keeps", [row], key=LONG)], former=former)
+
+
+BEFORE = of_rows(["at", "text"], [LONG, STRING])
+
+
+def test_columns_of_rows_have_the_names_that_the_job_gives_them(root):
+    savepoint = Savepoint.open(root / "tests/fixtures/pyflink-2.3/values-process/savepoint").told_by(BEFORE)
+    operator = savepoint.operator("keeps")
+    (entry, *_) = operator.state("python-state-last").read_entries()
+
+    assert ["at", "text"] == [
+        field.name for field in StateTable.of(operator, "python-state-last").schema.field("value").type
+    ]
+    assert f"n{entry.value['at']}" == entry.value["text"]
+
+
+@pytest.mark.parametrize(
+    ("names", "types", "rules", "decision"),
+    [
+        (["at", "text"], [LONG, STRING], [], Decision.START),
+        (["since", "text"], [LONG, STRING], ["ROW-7"], Decision.START),
+        (["text", "at"], [STRING, LONG], ["ROW-2"], Decision.MIGRATE),
+        (["text"], [STRING], ["ROW-4"], Decision.MIGRATE),
+        (["text", "at", "more"], [STRING, LONG, LONG], ["ROW-3"], Decision.REFUSE),
+    ],
+)
+def test_columns_pair_by_the_names_that_the_former_job_gives_them(root, tmp_path, names, types, rules, decision):
+    place = root / "tests/fixtures/pyflink-2.3/values-process/savepoint"
+    job, savepoint = of_rows(names, types, BEFORE), Savepoint.open(place).told_by(BEFORE)
+    report = check(savepoint.describe(), job.describe())
+    (state,) = (one for operator in report.operators for one in operator.states if one.name == "python-state-last")
+
+    assert (rules, decision) == ([finding.rule for finding in state.result.findings], report.decision)
+    if decision is Decision.MIGRATE:
+        migrate_in_process(Savepoint.open(place), tmp_path / "after", job)
+        after = Savepoint.open(tmp_path / "after").told_by(job).operator("keeps").state("python-state-last")
+        before = savepoint.operator("keeps").state("python-state-last")
+        assert [{name: entry.value[name] for name in names} for entry in before.read_entries()] == [
+            dict(zip(names, entry.value, strict=True)) for entry in after.read_entries()
+        ]
+
+
+@pytest.mark.parametrize("name", ["values-thread"])
+def test_pickled_rows_keep_their_names(opened, name):
+    operator, _ = opened(name, "keeps", KEPT)
+
+    assert all(("at", "text") == entry.value._names for entry in operator.state("last").read_entries())
