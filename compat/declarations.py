@@ -70,6 +70,8 @@ def _collect(here: Any, there: Any, path: str, facts: Facts) -> None:
     if isinstance(here, tuple) and isinstance(there, tuple):
         for index, (one, other) in enumerate(zip(here, there, strict=False)):
             _collect(one, other, f"{path}[{index}]", facts)
+    if isinstance(there, RowSerializer):  # what is stored of a row has no names
+        there = attrs.evolve(there, columns=tuple(attrs.evolve(one, name="") for one in there.columns))
     declared, others = _attributes(type(here))  # type: ignore[arg-type]  # a class has a hash
     for name in declared:
         value = getattr(here, name)
