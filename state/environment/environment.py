@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from ...serializers.errors import DeclarationError, shown
@@ -336,4 +337,26 @@ class StreamExecutionEnvironment:
         last, self._pending = self._pending, []
         if not last:
             raise DeclarationError("there is nothing to run: no operator was declared since the last run")
-        return LocalRun(last, self.settings, on_incompatible, options, is_enough).run(savepoint)
+        try:
+            return LocalRun(last, self.settings, on_incompatible, options, is_enough).run(savepoint)
+        except Exception as error:
+            raise error.with_traceback(_shortened(error.__traceback__)) from error.__cause__
+
+
+_PACKAGE = __name__.partition(".")[0] + "."
+
+
+def _shortened(trace: TracebackType | None) -> TracebackType | None:
+    """Return a traceback without the frames of this package, as there are a dozen for each operator, but for the last.
+
+    So a program's own frames are seen, and where the error was raised.
+    """
+    frames = []
+    while trace is not None:
+        if trace.tb_next is None or not trace.tb_frame.f_globals["__name__"].startswith(_PACKAGE):
+            frames.append(trace)
+        trace = trace.tb_next
+    following = None
+    for one in reversed(frames):
+        following = TracebackType(following, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    return following

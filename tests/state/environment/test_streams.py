@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from traceback import extract_tb
 
 import pytest
 
@@ -516,6 +517,19 @@ def test_a_time_stamp_that_is_none_is_told_of_its_assigner(env):
     env.from_collection([1]).map(str).name("Before").assign_timestamps_and_watermarks(strategy).print()
     with pytest.raises(DeclarationError, match=r"'1' is no time stamp\n  where: operator Timestamps/Watermarks, ele"):
         env.execute()
+
+
+def test_an_error_shows_the_frames_of_the_program(env):
+    def inverse(value):
+        return 1 / value
+
+    for function, names in ((inverse, ["inverse"]), (int, ["map"])):
+        env.from_collection(["a" if function is int else 0]).map(function).print()
+        with pytest.raises((ZeroDivisionError, ValueError)) as raised:
+            env.execute()
+
+        found = [frame.name for frame in extract_tb(raised.value.__traceback__)]
+        assert [*names] == found[found.index("run") + 1 :]
 
 
 def test_every_error_of_an_operator_with_a_uid_has_the_uid(env):
