@@ -340,7 +340,8 @@ class StreamExecutionEnvironment:
         try:
             return LocalRun(last, self.settings, on_incompatible, options, is_enough).run(savepoint)
         except Exception as error:
-            raise error.with_traceback(_shortened(error.__traceback__)) from error.__cause__
+            error.with_traceback(_shortened(error.__traceback__))
+            raise
 
 
 _PACKAGE = __name__.partition(".")[0] + "."

@@ -529,7 +529,7 @@ def test_an_error_shows_the_frames_of_the_program(env):
             env.execute()
 
         found = [frame.name for frame in extract_tb(raised.value.__traceback__)]
-        assert [*names] == found[found.index("run") + 1 :]
+        assert [*names] == found[found.index("execute") + 1 :]
 
 
 def test_every_error_of_an_operator_with_a_uid_has_the_uid(env):
