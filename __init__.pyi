@@ -6,6 +6,7 @@ from .compat.description import StateTransform as StateTransform
 from .compat.edits import Edits as Edits
 from .compat.plan import BadValues as BadValues
 from .compat.plan import Compression as Compression
+from .compat.plan import SavepointFormatType as SavepointFormatType
 from .compat.policy import Policy as Policy
 from .compat.repartition import Repartition as Repartition
 from .compat.report import CheckReport as CheckReport

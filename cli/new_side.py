@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ..state.migration.options import MigrationOptions
 
 _OTHER_CHANGES = (
-    "to keep the types, specify what else to change: --parallelism, --compression, --drop, --rename-…, "
-    "--repartition with --max-parallelism (nothing else is needed to make a native snapshot canonical)"
+    "to keep the types, specify what else to change: --parallelism, --compression, --format, --drop, --rename-…, "
+    "--repartition with --max-parallelism (nothing else is needed for a native snapshot, whose copy depends on no other file)"
 )
 
 
@@ -114,7 +114,7 @@ class NewSide:
     def unless_types_stay(self, savepoint: str, options: MigrationOptions) -> NewSide | None:
         """Return itself, or None if a migration keeps the types.
 
-        It changes something else, or a native snapshot becomes canonical; the state of a query becomes a savepoint.
+        It changes something else, or a native snapshot is written anew; the state of a query becomes a savepoint.
 
         Raises:
             UsageError: Nothing is to change.

@@ -465,9 +465,9 @@ repartition_options = as_one(
 
 
 def _migration_options(
-    *, target: str, compression: str, bad_values: str, max_bad_values: int | None, **given: Any
+    *, target: str, compression: str, form: str, bad_values: str, max_bad_values: int | None, **given: Any
 ) -> MigrationOptions:
-    from ..compat.plan import BadValues, Compression
+    from ..compat.plan import BadValues, Compression, SavepointFormatType
     from ..compat.targets import Target
     from ..state.migration.options import MAX_BAD_VALUES, MigrationOptions
 
@@ -477,6 +477,7 @@ def _migration_options(
     return MigrationOptions(
         restore_target=Target(target),
         compression=Compression(compression),
+        format=SavepointFormatType(form),
         bad_values=BadValues(bad_values),
         max_bad_values=max_bad_values or MAX_BAD_VALUES,
         **given,
@@ -499,6 +500,15 @@ migration_options = as_one(
         default="keep",
         show_default=True,
         help="Whether to compress the streams of TARGET; keep: as they were.",
+    ),
+    click.option(
+        "--format",
+        "form",
+        type=click.Choice(["keep", "canonical", "native"]),
+        default="keep",
+        show_default=True,
+        help="The format of keyed state in TARGET: canonical, which every state backend restores; native, files of "
+        "RocksDB, which its backend restores without inserting entries; keep: as it was.",
     ),
     repartition_options,
     target_option,

@@ -64,6 +64,18 @@ class Compression(enum.StrEnum):
     SNAPPY = "snappy"
 
 
+class SavepointFormatType(enum.StrEnum):
+    """The format of keyed state in the new savepoint, as Flink's enumeration of this name.
+
+    KEEP: files of RocksDB where it is in such files, else canonical. CANONICAL: the format that every backend restores.
+    NATIVE: files of RocksDB, which its backend restores without inserting entries.
+    """
+
+    KEEP = "keep"
+    CANONICAL = "canonical"
+    NATIVE = "native"
+
+
 class BadValues(enum.StrEnum):
     """The treatment of a value that does not fit its new type (rule RUN-4).
 
@@ -272,7 +284,9 @@ class OperatorPlan:
         states: The plans of all stored states, by name.
         in_job: Whether the new job has the operator; otherwise it is only kept.
         new_id: The new id, if it changes; its uid is then `uid`.
-        is_reframed: Whether its keyed state is stored in a native format, and is written in the canonical one.
+        is_reframed: Whether its keyed state is written in another format than it is stored in, or in new files of a
+            database.
+        is_native: Whether its keyed state is written as files of a database; else in the canonical format.
         parallelism: The number of subtasks requested by the caller; 0: as before, or more if its keyed state is large.
         is_rescaled: Whether the number of subtasks changes, so that all its state is redistributed.
         compression: Whether its streams are compressed.
@@ -297,6 +311,7 @@ class OperatorPlan:
     max_bad_values: int = 0
     rekeying: Rekeying | None = None
     max_parallelism: int = 0
+    is_native: bool = False
 
     @property
     def is_rewritten(self) -> bool:

@@ -57,6 +57,7 @@ class Option(enum.Enum):
     MERGE = "--merge"
     NO_SOURCE_DIGESTS = "--no-source-digests"
     PARALLELISM = "--parallelism"
+    FORMAT = "--format"
     PY_FILES = "--py-files"
     TARGET_EXISTS = "--target-exists"
 

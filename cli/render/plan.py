@@ -166,7 +166,7 @@ def _operator_facts(operator: dict[str, Any]) -> Iterator[str]:
     if not operator["in_job"]:
         yield "not in the job"
     if operator["reframed"]:
-        yield "from the native format into the canonical one"
+        yield "in new files of RocksDB" if operator.get("native") else "from the native format into the canonical one"
     was, becomes = operator["parallelism"]["old"], operator["parallelism"]["new"]
     if was != becomes:
         yield f"parallelism {was} -> {becomes}"

@@ -34,7 +34,7 @@ from ..publication.lineage import FileDigest, Lineage, StateCount, read_lineage
 from ..publication.publish import source_facts
 from ..publication.runs import GENERATION_DIGITS, final_name
 from ..publication.sink import StoredBytes
-from .tasks import TaskResult
+from .tasks import DatabasePart, TaskResult
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -204,8 +204,13 @@ class Journal:
         for result in self._valid(wanted):
             stored = self._found(result.stored, names)
             quarantine = self._found(result.quarantine, names) if result.quarantine is not None else None
-            if stored is not None and (quarantine is None) is (result.quarantine is None):
-                found[result.stored.name] = attrs.evolve(result, stored=stored, quarantine=quarantine)
+            parts = [(part, self._found(part.stored, names)) for part in result.database]
+            database = tuple(attrs.evolve(part, stored=there) for part, there in parts if there is not None)
+            is_whole = len(database) == len(parts) and (quarantine is None) is (result.quarantine is None)
+            if stored is not None and is_whole:
+                found[result.stored.name] = attrs.evolve(
+                    result, stored=stored, quarantine=quarantine, database=database
+                )
         return found
 
     def _valid(self, entries: Iterable[str]) -> Iterator[TaskResult]:
@@ -297,7 +302,7 @@ def _digest(facts: dict[str, Any]) -> str:
 
 def _to_data(result: TaskResult) -> dict[str, Any]:
     facts = attrs.asdict(result)
-    for file in filter(None, (facts["stored"], facts["quarantine"])):
+    for file in filter(None, (facts["stored"], facts["quarantine"], *(part["stored"] for part in facts["database"]))):
         file["data"] = None if file["data"] is None else base64.b64encode(file["data"]).decode("ascii")
     return facts
 
@@ -316,6 +321,9 @@ def _from_data(facts: dict[str, Any]) -> TaskResult:
         sent=tuple(StateCount(**count) for count in facts["sent"]),
         lacks_numba=facts.get("lacks_numba") is True,
         foreign=int(facts.get("foreign", 0)),
+        database=tuple(
+            DatabasePart(_text(part["name"]), _stored(part["stored"])) for part in facts.get("database", ())
+        ),
     )
 
 

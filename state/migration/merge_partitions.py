@@ -16,20 +16,17 @@ from ...serializers.errors import CorruptSavepoint, MigrationFailed, ValuesColli
 from ...serializers.pickled.unpickler import trusting
 from ...serializers.ways_out import Option, Told, WayOut
 from ..formats.flink.blocks import Block
-from ..formats.flink.keyed_stream import KeyedStreamWriter
 from ..formats.flink.state_kinds import keyed_kind
 from ..publication.lineage import StateCount
-from ..publication.publish import stream_name
-from ..publication.sink import StreamSink
 from ..runner import BATCH_BYTES
 from ..storage.prefetch import in_batches, pair_bytes
 from ..transcode.frames import add_keys
 from .block_rewriter import Tally
 from .key_writer import KeyWriter
 from .merger import Merger
+from .outputs import keyed_output
 from .quarantine import Quarantine
 from .shuffle_batches import BEGIN, entries_of
-from .tasks import TaskResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -38,15 +35,18 @@ if TYPE_CHECKING:
     from ..runner import ShuffleBatch
     from ..storage.files import Folder
     from .shuffle_batches import SentEntry
-    from .tasks import RekeyTask
+    from .tasks import RekeyTask, TaskResult
 
 
-def write_batches(task: RekeyTask, batches: Iterable[ShuffleBatch], target: Folder) -> TaskResult:
+def write_batches(
+    task: RekeyTask, batches: Iterable[ShuffleBatch], source: Folder, target: Folder
+) -> TaskResult:
     """Write the stream of one new subtask.
 
     Args:
         task: The task of the subtask.
         batches: All entries of the subtask, sorted by key group and state.
+        source: The folder of the stored streams.
         target: The folder to write to.
 
     Raises:
@@ -56,25 +56,24 @@ def write_batches(task: RekeyTask, batches: Iterable[ShuffleBatch], target: Fold
     told: list[dict[str, Any]] = []
     with (
         located(operator=task.title),
-        StreamSink(target, stream_name(task.plan.operator_id, "keyed", task.subtask)) as sink,
+        keyed_output(task, task.header, source, target) as output,
         Quarantine(target, task.plan, "keyed", task.subtask) as quarantine,
     ):
-        writer = KeyedStreamWriter(task.header, task.key_groups, sink.write)
         united = _United(task)
         for (group, state_id), found in groupby(batches, key=lambda batch: (batch.key_group, batch.state_id)):
             if group == BEGIN:
                 told += [json.loads(batch.data) for batch in found if batch.data]
                 continue
             for block in united.blocks(group, state_id, found):
-                writer.add(block)
-        offsets = writer.finish()
+                output.writer.add(block)
+        written = output.finish()
         quarantine.keep(sorted(line.encode() for reading in told for line in reading["quarantine"]))
-        stored, aside = sink.finish(), quarantine.finish()
+        aside = quarantine.finish()
         if task.subtask == 0 and len(told) != len(task.readings):
             raise MigrationFailed(f"of {len(task.readings)} readings only {len(told)} reported")
     sent = tuple(StateCount(**count) for reading in told for count in reading["counts"])
     foreign = sum(reading["foreign"] for reading in told)
-    return TaskResult(stored, offsets=offsets, counts=united.counts(), sent=sent, quarantine=aside, foreign=foreign)
+    return written.result(counts=united.counts(), sent=sent, quarantine=aside, foreign=foreign)
 
 
 class _United:

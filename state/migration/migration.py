@@ -194,7 +194,7 @@ class _Migration:
         is_slow = needed.lacks_numba if needed.engine is Engine.PROCESS else by_workers
         foreign = sum(result.foreign for result in results)
         report = attrs.evolve(report, lacks_numba=is_slow, foreign_entries=foreign)
-        return report.finished(lineage, sum(result.stored.size for result in results), self.tell.seconds, phases)
+        return report.finished(lineage, sum(result.size_bytes for result in results), self.tell.seconds, phases)
 
     def _run(
         self, report: MigrationReport, runner: Runner, claim: Claim, generation: str

@@ -84,7 +84,7 @@ class Rekeying(Shuffled["RekeyTask", "TaskResult"]):
         return read_batches(self.tasks[at], number, self.source, streams, conditions.executor)
 
     def write(self, at: int, batches: Iterable[ShuffleBatch], conditions: Conditions) -> TaskResult:
-        result = write_batches(self.tasks[at], batches, self.target)
+        result = write_batches(self.tasks[at], batches, self.source, self.target)
         result = attrs.evolve(result, lacks_numba=conditions.lacks_numba)
         if self.journal is not None:
             self.journal.record(result)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...compat.edits import Edits
-from ...compat.plan import BadValues, Compression, MigrationPlan
+from ...compat.plan import BadValues, Compression, MigrationPlan, SavepointFormatType
 from ...compat.policy import ACCEPT_ALL, Policy
 from ...compat.targets import Target
 
@@ -31,6 +31,8 @@ class MigrationOptions:
         parallelism: The number of subtasks of every operator with state: keyed state is distributed by key group,
             operator state by its mode. By default as before, or more if rewritten keyed state is large.
         compression: Whether streams are compressed; by default as before.
+        format: The format of keyed state; by default as before. Native are files of RocksDB, which only its backend
+            restores, and which keep the number of subtasks unless another one is asked for.
         reference_time: A time with a time zone: the timestamp of values whose state gets a time to live, and the time
             at which expiry is checked for values of a state that loses it (STATE-4, STATE-5). None for the time of
             planning, or for a resumed run the time of its start.
@@ -49,6 +51,7 @@ class MigrationOptions:
     edits: Edits = attrs.field(factory=Edits)
     parallelism: int | None = None
     compression: Compression = Compression.KEEP
+    format: SavepointFormatType = SavepointFormatType.KEEP
     reference_time: datetime | None = None
     repartition: Repartition | None = None
     trust_stored_serializers: bool = False
@@ -61,7 +64,8 @@ class MigrationOptions:
     @property
     def changes_without_types(self) -> bool:
         """Whether something other than types is to change, so that no job is needed."""
-        others = (self.parallelism, self.edits, self.restore_target.major)
+        is_reformatted = self.format is not SavepointFormatType.KEEP
+        others = (self.parallelism, self.edits, self.restore_target.major, is_reformatted)
         key_groups = self.repartition is not None and self.repartition.max_parallelism
         return any(others) or bool(key_groups) or self.compression is not Compression.KEEP
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ...compat.description import operator_id_of_uid
 from ...compat.edits import Edits, NewIdentity
 from ...compat.plain_data import Fields, fields_of, plain
-from ...compat.plan import BadValues, Compression
+from ...compat.plan import BadValues, Compression, SavepointFormatType
 from ...compat.policy import Policy
 from ...compat.reference_time import parse_time
 from ...compat.repartition import Merge, Repartition
@@ -101,6 +101,7 @@ _READ: dict[str, Callable[[Fields, str], Any]] = {
     "edits": _edits,
     "parallelism": lambda facts, name: facts.number(name) or None,
     "compression": _word(Compression),
+    "format": _word(SavepointFormatType),
     "reference_time": _time,
     "repartition": _repartition,
     "trust_stored_serializers": Fields.flag,

@@ -362,7 +362,7 @@ def _operator_data(
         "operator_id": plan.operator_id,
         "uid": (stored and stored.uid) or plan.uid,
         "new_uid": plan.uid if plan.new_id else None,
-        **fields_of(plan, "new_operator_id=new_id? action in_job compression reframed=is_reframed bad_values"),
+        **fields_of(plan, "new_operator_id=new_id? action in_job compression reframed=is_reframed native=is_native? bad_values"),
         **groups,
         **fields_of(stored, "unreadable? keeps custom_raw_keyed_state=has_custom_raw_keyed_state?"),
         "key": key,

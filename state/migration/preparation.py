@@ -12,7 +12,7 @@ from ...compat.edits import same_types
 from ...compat.plan import BadValues
 from ...compat.planner import plan
 from .journal import Journal, run_id
-from .rescale import reshape
+from .rescale import reformat, reshape
 from .run import calls_of, name_of, split
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ def prepare(
     looks = options.bad_values is not BadValues.ABORT
     planned = plan(report, reference_time=options.reference_time, looks_at_values=looks)
     planned = options.with_bad_values(planned)
+    planned = reformat(savepoint, planned, options.format)
     planned = reshape(savepoint, planned, parallelism=options.parallelism, compression=options.compression)
     prepared = Preparation(savepoint, planned, split(savepoint, planned))
     if resumed is None or planned.reference_time is None or options.reference_time is not None:

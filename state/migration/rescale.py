@@ -1,4 +1,4 @@
-"""The additions to a plan for another parallelism or compression, which are independent of types."""
+"""The additions to a plan for another format, parallelism or compression, which are independent of types."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ...compat.plan import Compression, MigrationPlan, OperatorAction, OperatorPlan
-from ...serializers.errors import DeclarationError, IncompatibleState, located
+from ...compat.plan import Compression, MigrationPlan, OperatorAction, OperatorPlan, SavepointFormatType
+from ...serializers.errors import DeclarationError, IncompatibleState, UnsupportedFormat, located
 from ...serializers.ways_out import Option, Told, WayOut
+from ..formats.flink.handles import DatabaseHandle
 from ..formats.flink.sources import open_stream
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from ..formats.flink.handles import StreamHandle
     from ..formats.flink.metadata import OperatorState
-    from ..savepoint.reader import Savepoint
+    from ..savepoint.reader import Savepoint, SavepointOperator
     from ..storage.files import Folder
 
 _COMPRESSED_AT = 4
@@ -65,6 +66,38 @@ def reshape(
     stateless = (was for identity, was in stored.items() if plan.operator(identity) is None)
     is_needed = any(was.max_parallelism != plan.max_parallelism for was in stateless)
     return attrs.evolve(plan, operators=tuple(operators), max_parallelism=plan.max_parallelism if is_needed else 0)
+
+
+def reformat(savepoint: Savepoint, plan: MigrationPlan, wanted: SavepointFormatType) -> MigrationPlan:
+    """Return a plan with the format of keyed state added.
+
+    Args:
+        savepoint: The source.
+        plan: The plan for its states.
+        wanted: The format.
+
+    Raises:
+        UnsupportedFormat: Files of RocksDB are wanted for an operator whose keyed state cannot be read.
+    """
+    return attrs.evolve(
+        plan, operators=tuple(_reformatted(savepoint.operator(one.operator_id), one, wanted) for one in plan.operators)
+    )
+
+
+def _reformatted(stored: SavepointOperator, plan: OperatorPlan, wanted: SavepointFormatType) -> OperatorPlan:
+    is_database = stored.keyed_format == DatabaseHandle.keyed_format
+    is_native = is_database if wanted is SavepointFormatType.KEEP else wanted is SavepointFormatType.NATIVE
+    if not stored.keyed_format or not is_native:
+        return plan
+    unread = stored.unreadable_keyed or next((state.unreadable for state in stored.states if state.is_hidden), "")
+    if unread:
+        if is_database:
+            return plan
+        raise UnsupportedFormat(
+            f"the keyed state of operator {stored} cannot be written in the native format: {unread}",
+            advice=WayOut.telling("leave its format as it is:", Option.FORMAT, "keep"),
+        )
+    return attrs.evolve(plan, action=OperatorAction.REWRITE, is_reframed=True, is_native=True)
 
 
 def _managed(stored: OperatorState) -> Iterator[StreamHandle]:

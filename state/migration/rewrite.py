@@ -18,7 +18,7 @@ from ...serializers.pickled.unpickler import trusting
 from ...serializers.views import DataInputView
 from ..formats.flink.entries import read_pieces
 from ..formats.flink.keyed_readers import open_keyed, read_header
-from ..formats.flink.keyed_stream import KeyedStreamHeader, KeyedStreamWriter
+from ..formats.flink.keyed_stream import KeyedStreamHeader
 from ..formats.flink.meta_info import (
     KEY_SERIALIZER,
     NAMESPACE_SERIALIZER,
@@ -44,6 +44,7 @@ from ..savepoint.stream_proofs import prove_elements
 from ..transcode.executor_choice import choose_executor
 from ..transcode.factory import make_element_transcoder
 from .block_rewriter import BlockRewriter, Tally, new_name
+from .outputs import keyed_output
 from .quarantine import Quarantine, stored_types
 from .stream_rewriter import StreamRewriter, is_dropped
 from .tasks import KeyedTask, OperatorTask, TaskResult, digest_of
@@ -69,26 +70,24 @@ def rewrite_keyed(
     tallies = {name: Tally() for name in stored_infos}
     foreign = 0
     with (
-        StreamSink(target, stream_name(task.plan.operator_id, "keyed", task.subtask)) as sink,
+        keyed_output(task, header, source, target) as output,
         Quarantine(target, task.plan, "keyed", task.subtask) as quarantine,
     ):
-        writer = KeyedStreamWriter(header, task.key_groups, sink.write)
         for handle in sorted(task.handles, key=lambda handle: handle.first_key_group):
             xxh128 = digest_of(task.digests, handle.stream)
             with open_keyed(handle, source, task.max_parallelism, xxh128, executor=executor) as reader:
                 stream = StreamRewriter(task.plan, task.max_parallelism, reader, header, tallies, quarantine)
                 try:
-                    stream.write(task.key_groups, writer, alone=alone)
+                    stream.write(task.key_groups, output.writer, alone=alone)
                 except CorruptSavepoint as error:
                     suspect_reader(error, task.plan, reader)
                     raise
                 foreign += reader.foreign if handle.first_key_group in task.key_groups else 0
-        offsets = writer.finish()
-        stored, aside = sink.finish(), quarantine.finish()
+        written, aside = output.finish(), quarantine.finish()
     counts = tuple(
         tallies[name].result(task.plan, task.plan.state(name, keyed=True), info) for name, info in stored_infos.items()
     )
-    return TaskResult(stored, offsets=offsets, counts=counts, quarantine=aside, foreign=foreign)
+    return written.result(counts=counts, quarantine=aside, foreign=foreign)
 
 
 def suspect_reader(error: CorruptSavepoint, plan: OperatorPlan, reader: KeyedReader) -> None:

@@ -10,6 +10,7 @@ Source: DESIGN, section 4; rules, section 11.
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -20,6 +21,8 @@ from ...serializers.errors import MigrationFailed, UnsupportedFormat, located
 from ..formats.flink.handles import (
     CANONICAL,
     CANONICAL_ADVICE,
+    DATABASE,
+    DatabaseFile,
     DatabaseHandle,
     InlineHandle,
     KeyedHandle,
@@ -30,7 +33,7 @@ from ..formats.flink.handles import (
 from ..formats.flink.keyed_readers import open_keyed, read_header
 from ..formats.flink.metadata import OperatorState, SubtaskState, write_metadata
 from ..formats.flink.operator_stream import read_operator_stream_header
-from ..formats.flink.properties import CANONICAL_PROPERTIES
+from ..formats.flink.properties import CANONICAL_PROPERTIES, NATIVE_PROPERTIES
 from ..formats.flink.redistribution import Share, deal_out, joined_headers
 from ..formats.flink.sources import InlineBytes, open_stream
 from ..key_groups import key_group_range
@@ -39,6 +42,7 @@ from ..publication.lineage import FileDigest, add_counts
 from ..publication.publish import source_facts, stream_name
 from ..publication.runs import serializers_name
 from ..publication.stored_serializers import place_of, read_stored_serializers, write_pickles
+from ..rocksdb.database import is_table
 from ..savepoint.states import keyed_handles, require_own_key_groups
 from ..savepoint.stream_proofs import prove_copied
 from .new_keys import rekey_sample, settled
@@ -242,6 +246,8 @@ def new_parallelism(stored: OperatorState, plan: OperatorPlan) -> int:
     )
     if is_bound:
         return stored.parallelism
+    if plan.is_native:  # with as many as the job has, Flink opens the files, and inserts nothing
+        return stored.parallelism
     size = sum(handle.size for handle in keyed_handles(stored))
     groups = plan.max_parallelism or stored.max_parallelism
     return min(max(stored.parallelism, subtasks_for(size, groups)), groups)
@@ -294,17 +300,23 @@ def publish_result(
     commit = Commit(target, generation)
     streams = {result.stored.name: commit.stream(result.stored) for result in results}
     for result in results:
+        streams |= {part.stored.name: commit.stream(part.stored) for part in result.database}
         if result.quarantine is not None:
             commit.name(result.quarantine)
     all_operators = (*savepoint.metadata.operators, *added)
-    operators = tuple(_new_operator(stored, plan, tasks_by_name, by_name, streams) for stored in all_operators)
+    checkpoint_id = savepoint.metadata.checkpoint_id
+    operators = tuple(
+        _new_operator(stored, plan, tasks_by_name, by_name, streams, checkpoint_id) for stored in all_operators
+    )
     kept = _kept_serializers(savepoint, plan)
     if kept:
         name = serializers_name(generation)
         commit.files[name] = FileDigest.of(write_pickles(target, kept, name))
     before = savepoint.lineage
     metadata = attrs.evolve(savepoint.metadata, operators=operators)
-    if any(operator.is_reframed for operator in plan.operators) and not any(map(_has_native, operators)):
+    if any(operator.is_native for operator in plan.operators):
+        metadata = attrs.evolve(metadata, properties=NATIVE_PROPERTIES)
+    elif any(operator.is_reframed for operator in plan.operators) and not any(map(_has_native, operators)):
         metadata = attrs.evolve(metadata, properties=CANONICAL_PROPERTIES)
     return commit.publish(
         metadata.written_for(plan.target),
@@ -355,11 +367,12 @@ def _new_operator(
     tasks: dict[str, Task],
     results: dict[str, TaskResult],
     streams: dict[str, StreamHandle],
+    checkpoint_id: int,
 ) -> OperatorState:
     operator_id = stored.operator_id.hex()
     plan = migration.operator(operator_id)
     rewrites = plan if plan is not None and plan.is_rewritten else None
-    keyed: dict[int, KeyGroupsHandle] = {}
+    keyed: dict[int, KeyedHandle] = {}
     parallelism = stored.parallelism if rewrites is None else rewrites.parallelism or stored.parallelism
     subtasks = {subtask.index: _new_subtask(subtask, operator_id, rewrites, streams) for subtask in stored.subtasks}
     if rewrites is not None and rewrites.is_rescaled:
@@ -370,7 +383,10 @@ def _new_operator(
         result = results[name]
         if isinstance(task, KeyedTask | RekeyTask):
             parallelism = task.parallelism
-            keyed[task.subtask] = KeyGroupsHandle(CANONICAL, task.key_groups.start, result.offsets, streams[name])
+            if task.plan.is_native:
+                keyed[task.subtask] = _database_handle(result, task.key_groups, streams, checkpoint_id)
+            else:
+                keyed[task.subtask] = KeyGroupsHandle(CANONICAL, task.key_groups.start, result.offsets, streams[name])
         else:
             handle = OperatorStateHandle(result.states, streams[name])
             subtasks[task.subtask] = attrs.evolve(subtasks[task.subtask], managed_operator=handle)
@@ -382,6 +398,24 @@ def _new_operator(
     if plan is None or not plan.new_id:
         return new
     return attrs.evolve(new, operator_id=bytes.fromhex(plan.new_id), uid=plan.uid)
+
+
+def _database_handle(
+    result: TaskResult, key_groups: range, streams: dict[str, StreamHandle], checkpoint_id: int
+) -> DatabaseHandle:
+    """Return the handle of a database that a task wrote; its ids are those of no other."""
+    files = [DatabaseFile(part.name, streams[part.stored.name]) for part in result.database]
+    return DatabaseHandle(
+        DATABASE,
+        checkpoint_id,
+        str(uuid.uuid4()),
+        key_groups,
+        streams[result.stored.name],
+        tuple(file for file in files if is_table(file.name)),
+        tuple(file for file in files if not is_table(file.name)),
+        result.size_bytes,
+        str(uuid.uuid4()),
+    )
 
 
 def _new_subtask(

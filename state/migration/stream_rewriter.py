@@ -13,7 +13,7 @@ from ...serializers.errors import StateShiftError, located
 from ..formats.flink.blocks import Block
 from ..formats.flink.key_group_ranges import KeyGroupRange
 from ..formats.flink.keyed_readers import batches, blocks_ahead
-from ..formats.flink.keyed_stream import KeyedStreamReader
+from ..formats.flink.keyed_stream import KeyedStreamReader, KeyedStreamWriter
 from ..key_groups import prefix_size
 from ..progress import count_bytes
 from ..savepoint.entry_checks import DistinctKeys, StreamCheck
@@ -29,11 +29,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ...compat.plan import OperatorPlan, StatePlan
-    from ..formats.flink.keyed_stream import KeyedReader, KeyedStreamHeader, KeyedStreamWriter
+    from ..formats.flink.keyed_stream import KeyedReader, KeyedStreamHeader
     from ..formats.flink.meta_info import StateMetaInfo
     from ..transcode.entry_check import SeenKeys
     from ..transcode.key_groups import NewKeyGroups
     from .block_rewriter import Tally
+    from .outputs import BlockWriter
     from .quarantine import QuarantineLines
 
     Rewriters = Sequence[BlockRewriter | None]
@@ -89,7 +90,7 @@ class StreamRewriter:
         """Yield the new blocks of some key groups."""
         return self._one_by_one(key_groups, self._worker())
 
-    def write(self, key_groups: range, writer: KeyedStreamWriter, *, alone: bool = False) -> None:
+    def write(self, key_groups: range, writer: BlockWriter, *, alone: bool = False) -> None:
         """Write some key groups, in their order.
 
         Two threads share the work, unless it is to be done `alone`, or a state is converted through objects: that runs
@@ -106,22 +107,23 @@ class StreamRewriter:
             return partial(self._worked, worker=made.pop() if made else self._worker(), writer=writer)
 
         made = [first]
-        Turns(self._batches(key_groups, first.rewriters), _finish).carry(make_worker, alone=alone)
+        Turns(self._batches(key_groups, first.rewriters, writer), _finish).carry(make_worker, alone=alone)
         self._keys.finish()
 
-    def _batches(self, key_groups: range, rewriters: Rewriters) -> Iterator[Batch]:
-        """Return batches: `KeyGroupRange`s if whole key groups can be converted, else lists of blocks."""
+    def _batches(self, key_groups: range, rewriters: Rewriters, writer: BlockWriter) -> Iterator[Batch]:
+        """Return batches: `KeyGroupRange`s if whole key groups can be converted and written, else lists of blocks."""
         reader, is_compressed = self.reader, self.reader.header.compressed or self.header.compressed
         by_machine_code = reader.executor is ExecutorName.NUMBA and may_be_whole(rewriters)
+        by_machine_code &= isinstance(writer, KeyedStreamWriter)
         if not isinstance(reader, KeyedStreamReader) or is_compressed or not by_machine_code:
             return _counted(batches(whole_runs(reader.blocks(key_groups), rewriters)))
         return _counted(_ranges(reader, key_groups))
 
-    def _worked(self, batch: Batch, worker: KeyGroupRewriter, writer: KeyedStreamWriter) -> Finish:
+    def _worked(self, batch: Batch, worker: KeyGroupRewriter, writer: BlockWriter) -> Finish:
         """Convert a batch; return the final step."""
         if isinstance(batch, KeyGroupRange):
             found = worker.convert(batch)
-            if found is not None:
+            if found is not None and isinstance(writer, KeyedStreamWriter):
                 return partial(self._put, found, batch.key_groups, writer)
             steps = self._by_blocks(batch, worker)
         else:
@@ -137,7 +139,7 @@ class StreamRewriter:
             steps.append(partial(_raised, error))
         return steps
 
-    def _add(self, steps: list[Step], writer: KeyedStreamWriter) -> None:
+    def _add(self, steps: list[Step], writer: BlockWriter) -> None:
         for block in self._finished(steps):
             writer.add(block)
 

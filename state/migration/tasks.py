@@ -194,11 +194,24 @@ Task = KeyedTask | RekeyTask | OperatorTask | CopyTask
 
 
 @attrs.frozen
+class DatabasePart:
+    """A file of a database that a task wrote.
+
+    Attributes:
+        name: The name that the database gives it, such as `000012.sst`.
+        stored: The file.
+    """
+
+    name: str
+    stored: StoredBytes
+
+
+@attrs.frozen
 class TaskResult:
     """The result of a task.
 
     Attributes:
-        stored: The stream, in memory or in a file of the attempt.
+        stored: The stream, in memory or in a file of the attempt; of a database its header.
         offsets: The offsets of the key groups of a keyed stream.
         states: The offsets of the elements of an operator stream, by state.
         counts: The counts of each state (rule RUN-2).
@@ -207,6 +220,7 @@ class TaskResult:
             the first subtask. The subtasks together must have received these entries.
         lacks_numba: Whether objects were used only because numba is not installed where the task ran.
         foreign: The number of stored entries of other key groups, which were left out (`KeyedReader.foreign`).
+        database: The files of the database, if keyed state was written as one.
     """
 
     stored: StoredBytes
@@ -217,6 +231,7 @@ class TaskResult:
     sent: tuple[StateCount, ...] = ()
     lacks_numba: bool = False
     foreign: int = 0
+    database: tuple[DatabasePart, ...] = attrs.field(default=(), repr=False)
 
     @property
     def entries(self) -> int:
@@ -224,6 +239,12 @@ class TaskResult:
         return sum(count.read for count in self.counts)
 
     @property
+    def size_bytes(self) -> int:
+        """The number of bytes written, without a quarantine."""
+        return self.stored.size + sum(part.stored.size for part in self.database)
+
+    @property
     def files(self) -> tuple[StoredBytes, ...]:
-        """The files written: the stream, and the quarantine if there is one."""
-        return (self.stored,) if self.quarantine is None else (self.stored, self.quarantine)
+        """The files written: the stream, those of a database, and the quarantine if there is one."""
+        aside = () if self.quarantine is None else (self.quarantine,)
+        return (self.stored, *(part.stored for part in self.database), *aside)

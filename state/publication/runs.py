@@ -4,7 +4,7 @@
     _late-<run>        the same for a run that was taken over and may still write
     _replaced-<run>    JSON: {"metadata": digest, "names": […]}; the files to remove once `_metadata` has this digest
 
-`*` stands for a number. A listed name may be followed by `.done` (`journal`) or `.attempt-…` (`Folder.attempt_name`).
+`*` stands for the number of a subtask, of a file with entries also for the number of that. A listed name may be followed by `.done` (`journal`) or `.attempt-…` (`Folder.attempt_name`).
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ if TYPE_CHECKING:
     from ..storage.files import Folder
     from .target_lock import Claim
 
-_PARTS = ("keyed", "operator", "raw-keyed", "raw-operator", "quarantine-keyed", "quarantine-operator", "rows")
+_DATABASE = ("keyed-table", "keyed-manifest", "keyed-options")
+_PARTS = ("keyed", *_DATABASE, "operator", "raw-keyed", "raw-operator", "quarantine-keyed", "quarantine-operator", "rows")
 _LIST = re.compile(r"_(run|late|replaced)-[0-9a-f]{12}")
 _OWN = re.compile(r"_(run|late|replaced|claim)-[0-9a-f]{12}(\.attempt-[0-9a-f-]+)?")
 _AFTER = re.compile(r"(\.done)?(\.attempt-[0-9a-f-]+)?\Z")
-_SUBTASK = re.compile(r"\A([0-9a-f]{32}-[a-z-]+-)[0-9]+(?=\Z|-[0-9a-f]{12}\Z)")
+_SUBTASK = re.compile(r"\A([0-9a-f]{32}-[a-z-]+-)[0-9]+(?:-[0-9]{6,11})?(?=\Z|-[0-9a-f]{12}\Z)")
 _LISTED = re.compile(r"[0-9a-f]{32}-[a-z-]+-\*(-[0-9a-f]{12})?|_[a-z]+(-[0-9a-f]{12})?\.json|_metadata")
 _EARLIER = re.compile(
     r"([0-9a-f]{32}-[a-z-]+-[0-9]+|_stateshift\.json|_serializers\.json|_metadata)(\.done)?(\.attempt-[0-9a-f]+)?"

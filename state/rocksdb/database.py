@@ -3,20 +3,11 @@
 RocksDB verifies the checksum of each block that it reads, the size and the identity of each `.sst` file. It reports
 damage only to those that ask: an iterator that meets a damaged block ends as it does after the last entry. So after
 each end it is established that no entry follows.
-
-The frames of its MANIFEST, a log in blocks of 32 KiB, are held against their checksums:
-
-    u32 little-endian masked CRC-32C of type and content, u16 little-endian size, u8 type, content
-    types 5 to 8: u32 log number before the content; the last bytes of a block that fit no header are 0
-
-RocksDB takes a broken frame at the end for one that a crash cut off, and opens the database without it. In a snapshot
-every frame is whole, so a broken one is damage.
 """
 
 from __future__ import annotations
 
 import re
-import struct
 from contextlib import contextmanager
 from importlib.metadata import version
 from itertools import islice
@@ -32,6 +23,7 @@ from ...serializers.errors import (
     UnsupportedFormat,
     located,
 )
+from .manifest import require_whole_manifest
 from .options_file import DEFAULT_FAMILY, print_options, read_options
 from .ranges import families_of_tables
 
@@ -40,51 +32,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from .options_file import StoredOptions
-
-_BLOCK_BYTES = 1 << 15
-_HEADER = struct.Struct("<IHB")
-_TYPES, _RECYCLABLE = range(1, 9), range(5, 9)
-_LOG_NUMBER_BYTES = 4
-_MASK_DELTA = 0xA282EAD8
-_CRC_BYTES, _SIZE_BYTES = 4, 2
-
-
-def require_whole_manifest(data: bytes, name: str) -> None:
-    """Refuse a MANIFEST with a frame that is cut off or does not match its checksum.
-
-    Args:
-        data: The content of the file.
-        name: The name of the file in messages.
-
-    Raises:
-        CorruptSavepoint: A frame is damaged.
-    """
-    import google_crc32c
-
-    at = 0
-    while at < len(data):
-        left = _BLOCK_BYTES - at % _BLOCK_BYTES
-        if left < _HEADER.size:
-            if any(data[at : at + left]):
-                raise CorruptSavepoint("the bytes between two blocks are damaged", file=name, offset=at)
-            at += left
-            continue
-        if at + _HEADER.size > len(data):
-            raise CorruptSavepoint("a frame is cut off", file=name, offset=at)
-        masked, size, kind = _HEADER.unpack_from(data, at)
-        extra = _LOG_NUMBER_BYTES if kind in _RECYCLABLE else 0
-        end = at + _HEADER.size + extra + size
-        if kind not in _TYPES or end > len(data) or end - at > left:
-            raise CorruptSavepoint("a frame is cut off or damaged", file=name, offset=at)
-        if google_crc32c.value(data[at + _CRC_BYTES + _SIZE_BYTES : end]) != _unmasked(masked):
-            raise CorruptSavepoint("a frame does not match its checksum", file=name, offset=at)
-        at = end
-
-
-def _unmasked(masked: int) -> int:
-    turned = (masked - _MASK_DELTA) & 0xFFFFFFFF
-    return (turned >> 17 | turned << 15) & 0xFFFFFFFF
-
 
 Items = tuple[tuple[bytes, ...], tuple[bytes, ...]]
 """The keys of some entries, and their values."""
@@ -113,6 +60,11 @@ def require_library() -> Any:
             advice="pip install 'stateshift[rocksdb]'",
         ) from error
     return rocksdict
+
+
+def is_table(name: str) -> bool:
+    """Whether a file of a database has entries, by its name."""
+    return _TABLE.fullmatch(name) is not None
 
 
 @attrs.frozen

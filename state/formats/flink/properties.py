@@ -26,6 +26,9 @@ CANONICAL_PROPERTIES = zlib.decompress(
     )
 )
 
+# The same with formatType NATIVE.
+NATIVE_PROPERTIES = CANONICAL_PROPERTIES.replace(b"\0\x09CANONICAL", b"\0\x06NATIVE")
+
 # The same of 604 bytes: of a CheckpointType with name "Checkpoint", which is retained when its job is cancelled.
 CHECKPOINT_PROPERTIES = zlib.decompress(
     base64.b85decode(
@@ -45,7 +48,7 @@ def check_properties(data: bytes) -> None:
     Raises:
         CorruptSavepoint: The bytes are damaged; the error has the offset within `data`.
     """
-    if data in {CANONICAL_PROPERTIES, CHECKPOINT_PROPERTIES}:
+    if data in {CANONICAL_PROPERTIES, NATIVE_PROPERTIES, CHECKPOINT_PROPERTIES}:
         return
     source = DataInputView(data)
     if not data.startswith(JAVA_STREAM):

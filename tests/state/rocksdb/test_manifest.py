@@ -8,7 +8,7 @@ import native_snapshots
 import pytest
 
 from stateshift import CorruptSavepoint
-from stateshift.state.rocksdb.database import require_whole_manifest
+from stateshift.state.rocksdb.manifest import require_whole_manifest
 
 BLOCK_BYTES = 1 << 15
 

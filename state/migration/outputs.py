@@ -1,0 +1,308 @@
+"""What a task writes keyed state to: a canonical stream, or the files of a database (`native`).
+
+    with keyed_output(task, header, source, target) as output:
+        output.writer.add(block)      # key groups ascending
+        written = output.finish()
+
+A database is written as `docs/explanation/native-savepoints.md` says: a column family for each state, in files of the
+last level. RocksDB wants the keys of a family in order; those of a state in one key group are sorted first, because
+the heap backend has none, and converted keys may have another one.
+"""
+
+from __future__ import annotations
+
+import heapq
+import struct
+import tempfile
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import attrs
+
+from ...serializers.errors import StateShiftError, located
+from ...serializers.views import DataOutputView
+from ..formats.flink.handles import DatabaseHandle
+from ..formats.flink.keyed_stream import KeyedStreamWriter, write_keyed_header
+from ..formats.flink.sources import open_stream
+from ..publication.lineage import FileDigest
+from ..publication.publish import INLINE_BYTES, stream_name
+from ..publication.sink import StoredBytes, StreamSink, copied_stream
+from ..rocksdb.database import CURRENT, FileNames
+from ..rocksdb.manifest import write_manifest
+from ..rocksdb.options_file import DEFAULT_FAMILY, Family, StoredOptions, print_stored_options, read_options
+from ..rocksdb.table_writer import TableWriter
+from ..storage.files import Folder
+from .tasks import DatabasePart, TaskResult
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..formats.flink.blocks import Block
+    from ..formats.flink.keyed_stream import KeyedStreamHeader
+    from ..rocksdb.manifest import TableFile
+    from .tasks import KeyedTask, RekeyTask
+
+_MANIFEST, _OPTIONS, _FIRST_TABLE = 1, 2, 3
+_HELD_BYTES = 64 << 20
+_LENGTHS = struct.Struct(">ii")
+_FLINKS = StoredOptions("8.10.0", (Family(DEFAULT_FAMILY, "StringAppendTESTOperator"),))
+"""What Flink sets by default: for a state that was not in a database before."""
+
+
+class BlockWriter(Protocol):
+    """Takes blocks, key groups ascending and the pieces of a block one after the other."""
+
+    def add(self, block: Block) -> None:
+        """Write a block, or the next piece of one."""
+
+
+@attrs.frozen
+class Written:
+    """Keyed state that was written.
+
+    Attributes:
+        stored: The stream: all of it, or the header of a database.
+        offsets: The offsets of the key groups of a canonical stream.
+        database: The files of a database.
+    """
+
+    stored: StoredBytes
+    offsets: tuple[int, ...] = ()
+    database: tuple[DatabasePart, ...] = ()
+
+    def result(self, **facts: Any) -> TaskResult:
+        """Return the result of the task; arguments as the other attributes of that."""
+        return TaskResult(self.stored, offsets=self.offsets, database=self.database, **facts)
+
+
+class KeyedOutput(Protocol):
+    """An output that is open.
+
+    Attributes:
+        writer: Takes the blocks.
+    """
+
+    @property
+    def writer(self) -> BlockWriter:
+        """Takes the blocks."""
+
+    def finish(self) -> Written:
+        """Write what is left, and return all that was written."""
+
+
+@contextmanager
+def keyed_output(
+    task: KeyedTask | RekeyTask, header: KeyedStreamHeader, source: Folder, target: Folder
+) -> Iterator[KeyedOutput]:
+    """Open the output of a task; if the `with` block fails, what was written is removed.
+
+    Args:
+        task: The task.
+        header: The header of what is written.
+        source: The folder of the stored state.
+        target: The folder to write to.
+
+    Raises:
+        UnsupportedFormat: A column family of the source has files that cannot be written.
+        LibraryNotFound: The library that writes databases is not installed.
+    """
+    name = stream_name(task.plan.operator_id, "keyed", task.subtask)
+    if not task.plan.is_native:
+        with StreamSink(target, name) as sink:
+            yield _Canonical(sink, KeyedStreamWriter(header, task.key_groups, sink.write))
+        return
+    with tempfile.TemporaryDirectory(prefix="stateshift-rocksdb-", ignore_cleanup_errors=True) as scratch:
+        database = _Database(header, _options_of(task, source), target, name, Path(scratch))
+        try:
+            yield database
+        except BaseException:
+            database.discard()
+            raise
+
+
+@attrs.frozen
+class _Canonical:
+    _sink: StreamSink
+    writer: KeyedStreamWriter
+
+    def finish(self) -> Written:
+        offsets = self.writer.finish()
+        return Written(self._sink.finish(), offsets)
+
+
+def _options_of(task: KeyedTask | RekeyTask, source: Folder) -> StoredOptions:
+    """Return the options of the stored databases, with the states' new names; those of Flink where there are none."""
+    families: dict[str, Family] = {}
+    version = _FLINKS.version
+    for handle in task.handles:
+        if not isinstance(handle, DatabaseHandle):
+            continue
+        name = FileNames.of([file.name for file in handle.files]).options
+        stream = next(file.stream for file in handle.private if file.name == name)
+        with open_stream(stream, source) as stored, located(file=name):
+            options = read_options(stored.read_at(0, stored.size), name)
+        version = options.version
+        for family in options.families:
+            state = task.plan.state(family.name, keyed=True)
+            renamed = state.new_name or family.name if state is not None else family.name
+            families[renamed] = attrs.evolve(family, name=renamed)
+    return StoredOptions(version, tuple(families.values()))
+
+
+class _Database:
+    """Writes a database.
+
+    Args:
+        header: Its states.
+        options: The options of states that have some.
+        target: The folder to write to.
+        name: The name of the stream.
+        scratch: A local folder.
+    """
+
+    def __init__(
+        self, header: KeyedStreamHeader, options: StoredOptions, target: Folder, name: str, scratch: Path
+    ) -> None:
+        self._header, self._target, self._name = header, target, name
+        self._place = target if target.is_local else Folder.at(scratch)
+        stored = {family.name: family for family in options.families}
+        (flinks,) = _FLINKS.families
+        names = [DEFAULT_FAMILY, *(info.name for info in header.states)]
+        families = tuple(stored.get(one, attrs.evolve(flinks, name=one)) for one in names)
+        self._options = StoredOptions(options.version, families)
+        self._next = _FIRST_TABLE
+        self._attempts: dict[int, str] = {}
+        self._written: list[str] = []
+        self._states = [_SortedState(TableWriter(family, self._new_file), scratch) for family in families[1:]]
+
+    @property
+    def writer(self) -> _Database:
+        """Itself."""
+        return self
+
+    def add(self, block: Block) -> None:
+        """Write a block, or the next piece of one."""
+        with located(state=self._header.states[block.state_id].name):
+            self._states[block.state_id].add(block)
+
+    def finish(self) -> Written:
+        """Write what is left: the last files, and those that list them."""
+        files = []
+        for info, state in zip(self._header.states, self._states, strict=True):
+            with located(state=info.name):
+                files.append((info.name, state.finish()))
+        parts = [
+            DatabasePart(table.name, self._stored(table.number))
+            for _, tables in files
+            for table in sorted(tables, key=lambda table: table.number)
+        ]
+        manifest = f"MANIFEST-{_MANIFEST:06d}"
+        contents = {
+            manifest: ("manifest", write_manifest([(DEFAULT_FAMILY, ()), *files], self._next)),
+            f"OPTIONS-{_OPTIONS:06d}": ("options", print_stored_options(self._options).encode()),
+            CURRENT: ("current", f"{manifest}\n".encode()),
+        }
+        parts += [DatabasePart(file, self._put(self._part(what), data)) for file, (what, data) in contents.items()]
+        view = DataOutputView()
+        write_keyed_header(self._header, view)
+        return Written(self._put(self._name, view.getvalue()), database=tuple(parts))
+
+    def discard(self) -> None:
+        """Remove the files that were written, as far as the store allows it."""
+        for attempt in self._written:
+            with suppress(StateShiftError):  # the original failure is the one to report
+                self._target.delete(attempt)
+
+    def _new_file(self) -> tuple[int, Path]:
+        number, self._next = self._next, self._next + 1
+        attempt = self._attempts[number] = self._target.attempt_name(self._table(number))
+        if self._place is self._target:
+            self._written.append(attempt)
+        return number, Path(self._place.place, attempt)
+
+    def _stored(self, number: int) -> StoredBytes:
+        """Return a finished file: a small one goes into `_metadata`, as Flink does it."""
+        name, attempt = self._table(number), self._attempts[number]
+        size = self._place.size(attempt)
+        if size <= INLINE_BYTES:
+            stored = StoredBytes(name, size, data=self._place.read(attempt))
+        elif self._place is self._target:
+            return StoredBytes(name, size, attempt=attempt, digest=FileDigest.of_file(self._target, attempt))
+        else:
+            with self._place.open_range(attempt) as file:
+                stored = self._noted(copied_stream(file, self._target, name))
+        self._place.delete(attempt)
+        return stored
+
+    def _put(self, name: str, data: bytes) -> StoredBytes:
+        with StreamSink(self._target, name) as sink:
+            sink.write(data)
+            return self._noted(sink.finish())
+
+    def _noted(self, stored: StoredBytes) -> StoredBytes:
+        if stored.attempt:
+            self._written.append(stored.attempt)
+        return stored
+
+    def _table(self, number: int) -> str:
+        return f"{self._part('table')}-{number:06d}"
+
+    def _part(self, part: str) -> str:
+        """Return the name of a part: `ID-keyed-manifest-0` of `ID-keyed-0`."""
+        head, _, subtask = self._name.rpartition("-")
+        return f"{head}-{part}-{subtask}"
+
+
+class _SortedState:
+    """Sorts the entries of a state in each key group; what is too much for the memory waits in files.
+
+    Args:
+        writer: Writes them.
+        scratch: A local folder.
+    """
+
+    def __init__(self, writer: TableWriter, scratch: Path) -> None:
+        self._writer, self._scratch = writer, scratch
+        self._key_group, self._size = -1, 0
+        self._held: list[tuple[bytes, bytes]] = []
+        self._runs: list[Path] = []
+
+    def add(self, block: Block) -> None:
+        if block.key_group != self._key_group:
+            self._write()
+            self._key_group = block.key_group
+        self._held += block.items()
+        self._size += block.size_bytes
+        if self._size > _HELD_BYTES:
+            self._set_aside()
+
+    def finish(self) -> list[TableFile]:
+        self._write()
+        return self._writer.finish()
+
+    def _write(self) -> None:
+        self._held.sort()
+        if self._runs:
+            self._writer.add(heapq.merge(self._held, *map(_read_run, self._runs)))
+            for run in self._runs:
+                run.unlink()
+        else:
+            self._writer.add(self._held)
+        self._held, self._size, self._runs = [], 0, []
+
+    def _set_aside(self) -> None:
+        self._held.sort()
+        descriptor, path = tempfile.mkstemp(dir=self._scratch)
+        with open(descriptor, "wb") as out:
+            for key, value in self._held:
+                out.write(_LENGTHS.pack(len(key), len(value)) + key + value)
+        self._runs.append(Path(path))
+        self._held, self._size = [], 0
+
+
+def _read_run(path: Path) -> Iterator[tuple[bytes, bytes]]:
+    with path.open("rb") as run:
+        while lengths := run.read(_LENGTHS.size):
+            key_size, value_size = _LENGTHS.unpack(lengths)
+            yield run.read(key_size), run.read(value_size)

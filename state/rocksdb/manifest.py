@@ -1,0 +1,185 @@
+"""The MANIFEST of a database: a log of edits that say which files with entries each column family has.
+
+It is a log in blocks of 32 KiB. Its frames are held against their checksums:
+
+    u32 little-endian masked CRC-32C of type and content, u16 little-endian size, u8 type, content
+    types 1 to 4: the whole record; its begin, middle and end. 5 to 8: the same, with a u32 log number before the content
+    the last bytes of a block that fit no header are 0
+
+RocksDB takes a broken frame at the end for one that a crash cut off, and opens the database without it. In a snapshot
+every frame is whole, so a broken one is damage.
+
+A record is an edit of one column family. Numbers are varints, BYTES are a varint size and the bytes:
+
+    1 comparator BYTES    2 log number    3 next file number    4 last sequence number    9 previous log number
+    6 level, number of a file that goes    10 least log number to keep    200 id of the column family (else 0)
+    201 name BYTES: it begins    202: it ends    203 the largest id
+    103 level, number, size, least and greatest internal key BYTES, least and greatest sequence number, then fields
+        (tag, BYTES) up to the tag 1
+    any other tag with the bit 8192 is BYTES that may be skipped
+
+An internal key is a user key and eight bytes: a sequence number of 56 bits and a kind (1: a value), little-endian.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ...serializers.errors import CorruptSavepoint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+_BLOCK_BYTES = 1 << 15
+_HEADER = struct.Struct("<IHB")
+_TYPES, _RECYCLABLE = range(1, 9), range(5, 9)
+_WHOLE, _BEGIN, _MIDDLE, _END = range(1, 5)
+_LOG_NUMBER_BYTES = 4
+_MASK_DELTA = 0xA282EAD8
+_CRC_BYTES, _SIZE_BYTES = 4, 2
+_COMPARATOR_NAME = b"leveldb.BytewiseComparator"
+_COMPARATOR, _LOG, _NEXT_FILE, _LAST_SEQUENCE, _PREVIOUS_LOG = 1, 2, 3, 4, 9
+_FAMILY, _FAMILY_ADDED, _MOST_FAMILY, _NEW_FILE, _FIELDS_END = 200, 201, 203, 103, 1
+_VALUE_OF_NO_TIME = (1).to_bytes(8, "little")
+_VARINT_BITS = 7
+
+
+def require_whole_manifest(data: bytes, name: str) -> None:
+    """Refuse a MANIFEST with a frame that is cut off or does not match its checksum.
+
+    Args:
+        data: The content of the file.
+        name: The name of the file in messages.
+
+    Raises:
+        CorruptSavepoint: A frame is damaged.
+    """
+    import google_crc32c
+
+    at = 0
+    while at < len(data):
+        left = _BLOCK_BYTES - at % _BLOCK_BYTES
+        if left < _HEADER.size:
+            if any(data[at : at + left]):
+                raise CorruptSavepoint("the bytes between two blocks are damaged", file=name, offset=at)
+            at += left
+            continue
+        if at + _HEADER.size > len(data):
+            raise CorruptSavepoint("a frame is cut off", file=name, offset=at)
+        masked, size, kind = _HEADER.unpack_from(data, at)
+        extra = _LOG_NUMBER_BYTES if kind in _RECYCLABLE else 0
+        end = at + _HEADER.size + extra + size
+        if kind not in _TYPES or end > len(data) or end - at > left:
+            raise CorruptSavepoint("a frame is cut off or damaged", file=name, offset=at)
+        if google_crc32c.value(data[at + _CRC_BYTES + _SIZE_BYTES : end]) != _unmasked(masked):
+            raise CorruptSavepoint("a frame does not match its checksum", file=name, offset=at)
+        at = end
+
+
+def _unmasked(masked: int) -> int:
+    turned = (masked - _MASK_DELTA) & 0xFFFFFFFF
+    return (turned >> 17 | turned << 15) & 0xFFFFFFFF
+
+
+def _masked(crc: int) -> int:
+    return ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF
+
+
+@attrs.frozen
+class TableFile:
+    """A file with entries, as a MANIFEST lists it.
+
+    Attributes:
+        number: The number that is its name.
+        size: Its size in bytes.
+        level: The level.
+        least: The least internal key.
+        greatest: The greatest internal key.
+        sequences: The least and the greatest sequence number of its entries.
+        fields: Further fields, each a tag and its bytes.
+    """
+
+    number: int
+    size: int
+    level: int
+    least: bytes
+    greatest: bytes
+    sequences: tuple[int, int] = (0, 0)
+    fields: tuple[tuple[int, bytes], ...] = ()
+
+    @classmethod
+    def written(cls, number: int, size: int, level: int, first: bytes, last: bytes) -> TableFile:
+        """Return a file of values without a sequence number, from the first user key to the last."""
+        return cls(number, size, level, first + _VALUE_OF_NO_TIME, last + _VALUE_OF_NO_TIME)
+
+    @property
+    def name(self) -> str:
+        """The name of the file."""
+        return f"{self.number:06d}.sst"
+
+
+def write_manifest(families: Sequence[tuple[str, Iterable[TableFile]]], next_file: int) -> bytes:
+    """Return the content of a MANIFEST, in which every RocksDB from 6 on knows all tags.
+
+    Args:
+        families: The name of each column family, and its files; the first is `default`.
+        next_file: A number above those of all files.
+    """
+    records, last_sequence = [], 0
+    for number, (name, files) in enumerate(families):
+        added = _tagged(_FAMILY_ADDED, name.encode()) + _numbers(_FAMILY, number) if number else b""
+        records.append(added + _tagged(_COMPARATOR, _COMPARATOR_NAME))
+        edit = _numbers(_FAMILY, number) if number else b""
+        for file in files:
+            last_sequence = max(last_sequence, *file.sequences)
+            edit += _numbers(_NEW_FILE, file.level, file.number, file.size)
+            edit += _bytes(file.least) + _bytes(file.greatest) + _numbers(*file.sequences)
+            edit += b"".join(_tagged(tag, value) for tag, value in file.fields) + _numbers(_FIELDS_END)
+        records.append(edit + _numbers(_LOG, 0))
+    records.append(
+        _numbers(_LOG, 0, _PREVIOUS_LOG, 0, _NEXT_FILE, next_file, _LAST_SEQUENCE, last_sequence)
+        + _numbers(_MOST_FAMILY, len(families) - 1)
+    )
+    return b"".join(_framed(records))
+
+
+def _framed(records: Iterable[bytes]) -> Iterator[bytes]:
+    import google_crc32c
+
+    at = 0
+    for record in records:
+        rest, is_first = record, True
+        while is_first or rest:
+            left = _BLOCK_BYTES - at % _BLOCK_BYTES
+            if left < _HEADER.size:
+                yield bytes(left)
+                at += left
+                continue
+            part, rest = rest[: left - _HEADER.size], rest[left - _HEADER.size :]
+            kind = (_BEGIN if rest else _WHOLE) if is_first else (_MIDDLE if rest else _END)
+            crc = google_crc32c.value(bytes([kind]) + part)
+            yield _HEADER.pack(_masked(crc), len(part), kind) + part
+            at += _HEADER.size + len(part)
+            is_first = False
+
+
+def _numbers(*numbers: int) -> bytes:
+    written = bytearray()
+    for number in numbers:
+        left = number
+        while left >> _VARINT_BITS:
+            written.append(left & 0x7F | 0x80)
+            left >>= _VARINT_BITS
+        written.append(left)
+    return bytes(written)
+
+
+def _bytes(data: bytes) -> bytes:
+    return _numbers(len(data)) + data
+
+
+def _tagged(tag: int, data: bytes) -> bytes:
+    return _numbers(tag) + _bytes(data)
