@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _OTHER_CHANGES = (
     "to keep the types, specify what else to change: --parallelism, --compression, --format, --drop, --rename-…, "
-    "--repartition with --max-parallelism (nothing else is needed for a native snapshot, whose copy depends on no other file)"
+    "--repartition with --max-parallelism (nothing else is needed for a native snapshot: its copy needs no other file)"
 )
 
 

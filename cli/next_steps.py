@@ -50,7 +50,7 @@ def starts_with_plan(place: str) -> None:
     click.get_current_context().meta[_SQL_PLAN] = place
 
 
-def flink_command(place: str, *, with_orphans: bool) -> str:
+def flink_command(place: str, *, with_orphans: bool, is_native: bool = False) -> str:
     """Return the command that starts a Flink job on a savepoint; arguments as in `start_lines`.
 
     A query of Flink SQL is started by statements.
@@ -60,9 +60,12 @@ def flink_command(place: str, *, with_orphans: bool) -> str:
     plan = None if context is None else context.meta.get(_SQL_PLAN)
     if plan:
         unclaimed = " SET 'execution.state-recovery.ignore-unclaimed-state' = 'true';" if with_orphans else ""
-        return f"SET 'execution.state-recovery.path' = {_literal(place)};{unclaimed} EXECUTE PLAN {_literal(plan)};"
+        claim = " SET 'execution.state-recovery.claim-mode' = 'NO_CLAIM';" if is_native else ""
+        start = f"{claim}{unclaimed} EXECUTE PLAN {_literal(plan)};"
+        return f"SET 'execution.state-recovery.path' = {_literal(place)};{start}"
     orphans = " --allowNonRestoredState" if with_orphans else ""
-    return f"flink run -s {shell_word(place)}{orphans} …"
+    claim = " --claimMode NO_CLAIM" if is_native else ""
+    return f"flink run -s {shell_word(place)}{claim}{orphans} …"
 
 
 def _literal(text: str) -> str:
@@ -75,6 +78,7 @@ def start_lines(
     flink_restorable: bool | None,
     with_orphans: bool,
     must_declare: bool = False,
+    is_native: bool = False,
     moved_from: Sequence[str] = (),
 ) -> list[str]:
     """Return how a Flink job starts on a savepoint, or why it cannot.
@@ -86,6 +90,8 @@ def start_lines(
         with_orphans: Whether the savepoint has operators that the job does not have: Flink then needs an option to
             start.
         must_declare: Whether an operator has raw keyed state that it must declare.
+        is_native: Whether it is a native savepoint of ours, whose first checkpoint would be broken by `CLAIM`
+            (FLINK-39964).
         moved_from: The folders in which a moved checkpoint names its files.
     """
     if flink_restorable is False:
@@ -95,7 +101,7 @@ def start_lines(
         places = " and ".join(moved_from)
         make = f"stateshift migrate {shell_word(place)} NEW_SAVEPOINT"
         return [f"start the job: not on this checkpoint, since Flink looks for its files in {places}; first {make}"]
-    lines = [f"start the job: {flink_command(place, with_orphans=with_orphans)}"]
+    lines = [f"start the job: {flink_command(place, with_orphans=with_orphans, is_native=is_native)}"]
     if with_orphans:
         lines.append("  (an operator of the savepoint is not in the job; Flink drops its state only with this option)")
     if must_declare:

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from .plan import MigrationPlan, Rekeying, StatePlan
 
 _OPERATOR = (
-    "operator_id uid new_operator_id=new_id? action relabels_key reframed=is_reframed native=is_native? parallelism? compression "
-    "bad_values max_parallelism?"
+    "operator_id uid new_operator_id=new_id? action relabels_key reframed=is_reframed native=is_native? parallelism? "
+    "compression bad_values max_parallelism?"
 )
 
 

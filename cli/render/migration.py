@@ -73,6 +73,7 @@ def report_start_lines(report: MigrationReport) -> list[str]:
         flink_restorable=_is_flink_restorable(report),
         with_orphans=_has_orphans(report),
         must_declare=report.must_declare,
+        is_native=_is_native(report),
     )
 
 
@@ -80,11 +81,15 @@ def start_command(report: MigrationReport) -> str | None:
     """Return how a Flink job starts on the result; None after a dry run, and if Flink cannot restore it."""
     if report.dry_run or report.query is not None or not _is_flink_restorable(report):
         return None
-    return flink_command(report.target, with_orphans=_has_orphans(report))
+    return flink_command(report.target, with_orphans=_has_orphans(report), is_native=_is_native(report))
 
 
 def _is_flink_restorable(report: MigrationReport) -> bool:
     return all(operator.is_flink_restorable for operator in report.plan.operators if operator.in_job)
+
+
+def _is_native(report: MigrationReport) -> bool:
+    return any(operator.is_native for operator in report.plan.operators)
 
 
 def _has_orphans(report: MigrationReport) -> bool:

@@ -38,9 +38,7 @@ if TYPE_CHECKING:
     from .tasks import RekeyTask, TaskResult
 
 
-def write_batches(
-    task: RekeyTask, batches: Iterable[ShuffleBatch], source: Folder, target: Folder
-) -> TaskResult:
+def write_batches(task: RekeyTask, batches: Iterable[ShuffleBatch], source: Folder, target: Folder) -> TaskResult:
     """Write the stream of one new subtask.
 
     Args:

@@ -174,7 +174,10 @@ class _Database:
         self._next = _FIRST_TABLE
         self._attempts: dict[int, str] = {}
         self._written: list[str] = []
-        self._states = [_SortedState(TableWriter(family, self._new_file), scratch) for family in families[1:]]
+        self._states = [
+            _SortedState(TableWriter(family, self._new_file), scratch, number)
+            for number, family in enumerate(families[1:])
+        ]
 
     @property
     def writer(self) -> _Database:
@@ -260,10 +263,11 @@ class _SortedState:
     Args:
         writer: Writes them.
         scratch: A local folder.
+        number: The number of the state.
     """
 
-    def __init__(self, writer: TableWriter, scratch: Path) -> None:
-        self._writer, self._scratch = writer, scratch
+    def __init__(self, writer: TableWriter, scratch: Path, number: int) -> None:
+        self._writer, self._scratch, self._number = writer, scratch, number
         self._key_group, self._size = -1, 0
         self._held: list[tuple[bytes, bytes]] = []
         self._runs: list[Path] = []
@@ -293,11 +297,10 @@ class _SortedState:
 
     def _set_aside(self) -> None:
         self._held.sort()
-        descriptor, path = tempfile.mkstemp(dir=self._scratch)
-        with open(descriptor, "wb") as out:
-            for key, value in self._held:
-                out.write(_LENGTHS.pack(len(key), len(value)) + key + value)
-        self._runs.append(Path(path))
+        run = self._scratch / f"{self._number}-{len(self._runs)}"
+        with run.open("wb") as out:
+            out.writelines(_LENGTHS.pack(len(key), len(value)) + key + value for key, value in self._held)
+        self._runs.append(run)
         self._held, self._size = [], 0
 
 

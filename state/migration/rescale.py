@@ -89,7 +89,7 @@ def _reformatted(stored: SavepointOperator, plan: OperatorPlan, wanted: Savepoin
     is_native = is_database if wanted is SavepointFormatType.KEEP else wanted is SavepointFormatType.NATIVE
     if not stored.keyed_format or not is_native:
         return plan
-    unread = stored.unreadable_keyed or next((state.unreadable for state in stored.states if state.is_hidden), "")
+    unread = stored.unreadable_keyed or next((state.unsupported for state in stored.states if state.is_hidden), "")
     if unread:
         if is_database:
             return plan

@@ -4,7 +4,8 @@
     _late-<run>        the same for a run that was taken over and may still write
     _replaced-<run>    JSON: {"metadata": digest, "names": […]}; the files to remove once `_metadata` has this digest
 
-`*` stands for the number of a subtask, of a file with entries also for the number of that. A listed name may be followed by `.done` (`journal`) or `.attempt-…` (`Folder.attempt_name`).
+`*` stands for the number of a subtask, and of a file of a database for that of the file, too. A listed name may be
+followed by `.done` (`journal`) or `.attempt-…` (`Folder.attempt_name`).
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
     from .target_lock import Claim
 
 _DATABASE = ("keyed-table", "keyed-manifest", "keyed-options")
-_PARTS = ("keyed", *_DATABASE, "operator", "raw-keyed", "raw-operator", "quarantine-keyed", "quarantine-operator", "rows")
+_QUARANTINES = ("quarantine-keyed", "quarantine-operator")
+_PARTS = ("keyed", *_DATABASE, "operator", "raw-keyed", "raw-operator", *_QUARANTINES, "rows")
 _LIST = re.compile(r"_(run|late|replaced)-[0-9a-f]{12}")
 _OWN = re.compile(r"_(run|late|replaced|claim)-[0-9a-f]{12}(\.attempt-[0-9a-f-]+)?")
 _AFTER = re.compile(r"(\.done)?(\.attempt-[0-9a-f-]+)?\Z")

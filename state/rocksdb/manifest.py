@@ -3,7 +3,7 @@
 It is a log in blocks of 32 KiB. Its frames are held against their checksums:
 
     u32 little-endian masked CRC-32C of type and content, u16 little-endian size, u8 type, content
-    types 1 to 4: the whole record; its begin, middle and end. 5 to 8: the same, with a u32 log number before the content
+    types 1 to 4: a whole record, its begin, middle, end; 5 to 8: the same, with a u32 log number before the content
     the last bytes of a block that fit no header are 0
 
 RocksDB takes a broken frame at the end for one that a crash cut off, and opens the database without it. In a snapshot

@@ -127,7 +127,7 @@ def print_options(options: StoredOptions) -> str:
 
 
 def print_stored_options(options: StoredOptions) -> str:
-    """Return the text of the OPTIONS file of a new database, as the release of RocksDB writes it that `options` name."""
+    """Return the text of the OPTIONS file of a new database, as the RocksDB that `options` names writes it."""
     lines = _head(options)
     for family in options.families:
         operator = f"{{id={family.appends};delimiter={family.delimiter};}}"

@@ -18,6 +18,7 @@ from stateshift.state.formats.flink.metadata import METADATA, read_metadata, wri
 
 CLAIMED = "rocksdb-incremental-tuple-claimed"
 MERGED = "rocksdb-incremental-merged-files"
+CANONICAL = ("--format", "canonical")
 COUNT = 'ValueStateDescriptor("count", int)'
 CHANGED = 'ValueStateDescriptor("count", BigInt)'
 
@@ -59,10 +60,10 @@ def test_what_only_reads_reads_it(run, job_folder, name):
 
 
 @pytest.mark.parametrize("name", native_snapshots.NAMES)
-def test_it_becomes_canonical_without_a_job_and_nothing_else_changes(run, tmp_path, name):
+def test_it_becomes_canonical_and_nothing_else_changes(run, tmp_path, name):
     place = native_snapshots.snapshot(name)
 
-    planned, migrated = run("plan", place), run("migrate", place, tmp_path / "new")
+    planned, migrated = run("plan", place, *CANONICAL), run("migrate", place, tmp_path / "new", *CANONICAL)
     diffed = run("diff", place, tmp_path / "new")
 
     assert (0, 0) == (planned.status, migrated.status), planned.stderr + migrated.stderr
@@ -73,6 +74,22 @@ def test_it_becomes_canonical_without_a_job_and_nothing_else_changes(run, tmp_pa
     again = run("migrate", tmp_path / "new", tmp_path / "again")  # it is canonical now: nothing is left to change
     assert 2 == again.status
     assert not (tmp_path / "again").exists()
+
+
+@pytest.mark.parametrize("name", [CLAIMED, MERGED, "forst-incremental-long-p2-m128"])
+def test_it_stays_native_without_a_word(run, tmp_path, name):
+    place = native_snapshots.snapshot(name)
+
+    planned, migrated = run("plan", place), run("migrate", place, tmp_path / "new")
+
+    assert (0, 0) == (planned.status, migrated.status), planned.stderr + migrated.stderr
+    assert "in new files of RocksDB" in planned.stdout
+    assert f"flink run -s {tmp_path / 'new'} --claimMode NO_CLAIM …" in migrated.stdout
+    assert 0 == run("verify", tmp_path / "new").status
+    assert "values: equal in" in run("diff", place, tmp_path / "new").stdout
+    assert {"database", None} == {
+        operator["format"] for operator in run("inspect", tmp_path / "new", "--json").data["operators"]
+    }
 
 
 @pytest.mark.parametrize("name", [CLAIMED, MERGED, "forst-incremental-long-p2-m128", "rocksdb-native-long-p2-m200"])

@@ -61,7 +61,7 @@ def test_a_state_directory_is_read_like_a_savepoint(run, tmp_path):
     assert run("verify", place).status == 0
     assert run("snapshot", place, "-o", tmp_path / "types.json").status == 0
 
-    moved = run("migrate", place, tmp_path / "migrated")
+    moved = run("migrate", place, tmp_path / "migrated", "--format", "canonical")
 
     assert moved.status == 0
     assert run("diff", place, tmp_path / "migrated").status == 0

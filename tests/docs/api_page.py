@@ -80,7 +80,7 @@ PAGES = {
         "Migrating": ("stateshift", "migrate MigrationReport Progress"),
         "What a migration is told": (
             "stateshift",
-            "MigrationOptions Edits parse_edits BadValues Compression IfTargetExists",
+            "MigrationOptions Edits parse_edits BadValues Compression SavepointFormatType IfTargetExists",
         ),
         "Plan files": ("stateshift.state", "make_plan PlanFile NewTypes describe_plans"),
         "Progress of long work": ("stateshift", "show_progress"),

@@ -7,7 +7,7 @@ import copy
 import native_snapshots
 import pytest
 
-from stateshift import BigInt, Job, MigrationOptions, Operator, ValueStateDescriptor, migrate
+from stateshift import BigInt, Job, MigrationOptions, Operator, SavepointFormatType, ValueStateDescriptor, migrate
 
 KEYS = {"Long": int, "String": str, "Java Tuple2<String, Long>": tuple[str, int]}
 PLACES = [("hashmap", None), ("rocksdb", 3)]
@@ -30,7 +30,12 @@ def canonical(tmp_path_factory):
 
     def made(name, job=None, parallelism=None):
         target = tmp_path_factory.mktemp("canonical") / "savepoint"
-        migrate(native_snapshots.snapshot(name), target, job, MigrationOptions(parallelism=parallelism))
+        migrate(
+            native_snapshots.snapshot(name),
+            target,
+            job,
+            MigrationOptions(parallelism=parallelism, format=SavepointFormatType.CANONICAL),
+        )
         return target
 
     return made

@@ -109,7 +109,7 @@ def test_with_states_renamed_and_dropped_at_other_parallelisms(
     assert same_contents(expected, restored) == []
 
 
-def test_with_keys_of_another_type_in_other_key_groups(flink_restore, same_contents, written):
+def test_with_keys_of_another_type_in_other_key_groups(flink_restore, written):
     expected = native_snapshots.expected(SAMPLE)
     keyed = keyed_operator(expected)
     entries = len(keyed["keyed"]["count"]["entries"])
@@ -129,7 +129,9 @@ def test_with_keys_of_another_type_in_other_key_groups(flink_restore, same_conte
 
 
 @pytest.mark.parametrize("name", CANONICAL)
-def test_what_was_canonical_is_restored_as_native(flink_restore, same_contents, expected_of, savepoint_of, written, name):
+def test_what_was_canonical_is_restored_as_native(
+    flink_restore, same_contents, expected_of, savepoint_of, written, name
+):
     """Of the heap backend, too, whose entries are in no order; with timers, windows, and every type."""
     restored = flink_restore(written(savepoint_of(name)), backend="rocksdb")
 

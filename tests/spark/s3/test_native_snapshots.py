@@ -15,11 +15,12 @@ import native_snapshots
 import pytest
 from source_safety import Proxy, store_tree
 
-from stateshift import MigrationOptions, NoSpaceLeft, Savepoint, SavepointNotFound, migrate
+from stateshift import MigrationOptions, NoSpaceLeft, Savepoint, SavepointFormatType, SavepointNotFound, migrate
 from stateshift.compat.description import StateKind
 from stateshift.state.rocksdb import workspace
 from stateshift.state.savepoint.verify import verify
 
+CANONICAL = SavepointFormatType.CANONICAL
 CLAIMED = "rocksdb-incremental-tuple-claimed"
 ONE_DATABASE = "rocksdb-incremental-string-p1-m128"
 MERGED = "rocksdb-incremental-merged-files"
@@ -140,7 +141,9 @@ def test_files_come_once_to_a_process_that_reads_state_after_state(stored, throu
     ],
 )
 def test_files_come_once_to_a_migration_in_this_process(stored, through, tmp_path, name, parallelism):
-    migrate(through(stored(name)), tmp_path / "new", options=MigrationOptions(parallelism=parallelism))
+    migrate(
+        through(stored(name)), tmp_path / "new", options=MigrationOptions(parallelism=parallelism, format=CANONICAL)
+    )
 
     assert verify(Savepoint.open(tmp_path / "new")).ok
     assert {1} == set(tables(through.got).values()), tables(through.got)
@@ -166,7 +169,7 @@ def test_a_disk_that_is_too_small_is_an_error_before_anything_is_copied(
     monkeypatch.setattr(workspace.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 64 << 20})())
 
     with pytest.raises(NoSpaceLeft) as refused:
-        migrate(through(stored(CLAIMED)), tmp_path / "new")
+        migrate(through(stored(CLAIMED)), tmp_path / "new", options=MigrationOptions(format=CANONICAL))
 
     assert "TMPDIR" in refused.value.advice
     assert {} == tables(through.got)

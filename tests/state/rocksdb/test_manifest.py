@@ -8,7 +8,9 @@ import native_snapshots
 import pytest
 
 from stateshift import CorruptSavepoint
-from stateshift.state.rocksdb.manifest import require_whole_manifest
+from stateshift.state.rocksdb.manifest import require_whole_manifest, write_manifest
+from stateshift.state.rocksdb.options_file import Family
+from stateshift.state.rocksdb.table_writer import TableWriter
 
 BLOCK_BYTES = 1 << 15
 
@@ -73,3 +75,31 @@ def test_what_follows_the_last_frame_is_found(manifest):
     for more in (b"\0", b"\0" * 100, b"x" * 3, b"\xff" * 50):
         with pytest.raises(CorruptSavepoint):
             require_whole_manifest(manifest + more, "MANIFEST-1")
+
+
+def test_one_that_is_written_lists_its_files_to_rocksdb(tmp_path):
+    """Records of several blocks, too; and a name in any letters."""
+    import rocksdict
+
+    names = ["default", "état", *map(str, range(300))]
+    numbers = iter(range(3, 1000))
+    families, options = [], rocksdict.Options(raw_mode=True)
+    for name in names:
+        writer = TableWriter(Family(name), lambda: (number := next(numbers), tmp_path / f"{number:06d}.sst"))
+        writer.add([(b"\0" * 100 + name.encode(), name.encode())] if name != "default" else [])
+        families.append((name, writer.finish()))
+    data = write_manifest(families, next(numbers))
+    require_whole_manifest(data, "MANIFEST-000001")
+    (tmp_path / "MANIFEST-000001").write_bytes(data)
+    (tmp_path / "CURRENT").write_bytes(b"MANIFEST-000001\n")
+
+    database = rocksdict.Rdict(str(tmp_path), options, column_families=dict.fromkeys(names, options))
+    assert [6] * 301 == [file["level"] for file in database.live_files()]
+    for name in names[1:]:
+        family = database.get_column_family(name)
+        assert [(b"\0" * 100 + name.encode(), name.encode())] == list(family.items())
+        family[b"\1"] = b"later"
+        family.compact_range(None, None)
+        assert 2 == len(list(family.items()))
+    database.close()
+    assert len(data) > BLOCK_BYTES

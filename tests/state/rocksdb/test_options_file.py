@@ -6,7 +6,14 @@ import native_snapshots
 import pytest
 
 from stateshift import CorruptSavepoint, UnsupportedFormat
-from stateshift.state.rocksdb.options_file import Family, StoredOptions, print_options, read_options
+from stateshift.state.rocksdb.options_file import (
+    Family,
+    StoredOptions,
+    TableSettings,
+    print_options,
+    print_stored_options,
+    read_options,
+)
 
 OPERATOR = "merge_operator={id=StringAppendTESTOperator;delimiter=,;}"
 NAME = "OPTIONS-000033"
@@ -95,3 +102,24 @@ def test_a_family_that_is_listed_twice_is_refused(flinks):
     with pytest.raises(CorruptSavepoint):
         read_options(flinks + b'[CFOptions "default"]\ncomparator=leveldb.BytewiseComparator\nmerge_operator=nullptr\n'
                               b"num_levels=7\n", NAME)  # fmt: skip
+
+
+@pytest.mark.parametrize("version", ["8.10.0", "6.20.3"])
+def test_how_files_are_written_is_taken_over(version):
+    tables = TableSettings("kZSTD", 1 << 14, 8)
+    options = StoredOptions(version, (Family("default"), Family("a", "StringAppendTESTOperator", 5, tables=tables)))
+
+    assert options == read_options(print_stored_options(options).encode(), NAME)
+
+
+def test_the_compression_is_that_of_the_last_level(flinks):
+    per_level = b"compression_per_level=kSnappyCompression"
+
+    def found(*change):
+        assert change[0] in flinks
+        return {one.tables.compression for one in read_options(flinks.replace(*change), NAME).families}
+
+    assert {"kZSTD"} == found(per_level, b"compression_per_level=kNoCompression:kZSTD")
+    assert {"kLZ4Compression"} == found(
+        b"bottommost_compression=kDisableCompressionOption", b"bottommost_compression=kLZ4Compression"
+    )
