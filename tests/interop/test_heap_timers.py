@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from stateshift import Job, Operator, ValueStateDescriptor, migrate
+from stateshift import Job, MigrationOptions, Operator, SavepointFormatType, ValueStateDescriptor, migrate
 
 WIDER = Job([Operator("timers", key=str, states=[ValueStateDescriptor("count", int)])])
 PLACES = [("rocksdb", "HEAP", 2), ("rocksdb", "ROCKSDB", 3), ("hashmap", "HEAP", 1)]
@@ -14,16 +14,16 @@ PLACES = [("rocksdb", "HEAP", 2), ("rocksdb", "ROCKSDB", 3), ("hashmap", "HEAP",
 
 @pytest.fixture(scope="module")
 def migrated(root, tmp_path_factory):
-    """`migrated(job)`: the savepoint that a migration of the checkpoint writes, and the contents of the fixture."""
+    """`migrated(job, format)`: the savepoint that a migration of the checkpoint writes, and the fixture's contents."""
     fixture = root / "tests/fixtures/flink-2.3-native/rocksdb-heap-timers-p2"
     expected = json.loads((fixture / "expected.json").read_text(encoding="utf-8"))
     done = {}
 
-    def of(job):
-        if job not in done:
-            done[job] = tmp_path_factory.mktemp("migrated") / "savepoint"
-            migrate(fixture / expected["snapshot"], done[job], job)
-        return done[job], expected["operators"]
+    def of(job, form):
+        if (job, form) not in done:
+            done[job, form] = tmp_path_factory.mktemp("migrated") / "savepoint"
+            migrate(fixture / expected["snapshot"], done[job, form], job, MigrationOptions(format=form))
+        return done[job, form], expected["operators"]
 
     return of
 
@@ -46,7 +46,8 @@ def rows(operators):
 @pytest.mark.parametrize(("backend", "timers", "parallelism"), PLACES)
 @pytest.mark.parametrize(("job", "options"), [(None, ()), (WIDER, ("--wide",))], ids=["same types", "another type"])
 def test_every_timer_of_the_checkpoint_fires(flink, migrated, job, options, backend, timers, parallelism):
-    savepoint, expected = migrated(job)
+    form = SavepointFormatType.NATIVE if backend == "rocksdb" else SavepointFormatType.CANONICAL
+    savepoint, expected = migrated(job, form)
 
     assert rows(expected) == rows(fired(flink, savepoint, backend, timers, parallelism, *options))
 
