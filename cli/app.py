@@ -28,6 +28,7 @@ _COMMANDS = {
     "verify": "verify",
     "diff": "diff",
     "snapshot": "snapshot",
+    "record": "record",
     "history": "history",
     "heads": "history",
     "show": "history",

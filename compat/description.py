@@ -18,7 +18,7 @@ import mmh3
 
 from ..serializers.errors import StateShiftError
 from ..serializers.records.serializers import holds_nulls
-from ..serializers.snapshot import require_readable, snapshot_to_bytes
+from ..serializers.snapshot import recorded_to_bytes, require_readable, snapshot_to_bytes
 from .declarations import Facts, declared_facts, with_facts
 
 if TYPE_CHECKING:
@@ -310,7 +310,7 @@ class SerializerDescription:
     def identity(self) -> tuple[str, str]:
         """The identity of the type in checks: the digest of the snapshot's bytes, and further declarations as JSON."""
         # A record keeps the digest of the bytes in its file: this release may write them in a later version (SNAP-5).
-        sha256 = self.sha256 or hashlib.sha256(snapshot_to_bytes(self.snapshot)).hexdigest()
+        sha256 = self.sha256 or hashlib.sha256(recorded_to_bytes(self.snapshot)).hexdigest()
         said = self.what_code_says
         return sha256, json.dumps(said, sort_keys=True) if said else "{}"
 

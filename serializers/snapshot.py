@@ -114,6 +114,14 @@ class TypeSerializerConfigSnapshot(ABC, Generic[T]):
         """Return the same type in one of stateshift's own families; None if there is none (rule FAM-4)."""
         return None
 
+    def recorded(self) -> TypeSerializerConfigSnapshot[Any]:
+        """Return the snapshot that stands for this one in a record, which may hold more than a savepoint does."""
+        return self
+
+    def meant(self) -> TypeSerializerConfigSnapshot[Any]:
+        """Return the snapshot for which this one stands: the other way of `recorded`."""
+        return self
+
     def describe(self) -> str:
         """Return the type's name as people know it."""
         return self.snapshot_id.removeprefix(OWN_PREFIX)
@@ -303,6 +311,8 @@ def write_versioned_snapshot(target: DataOutputView, snapshot: TypeSerializerCon
         DeclarationError: It is nested more deeply than `read_versioned_snapshot` reads.
     """
     require_nesting(target.nesting)
+    if isinstance(target, _RecordView):
+        snapshot = snapshot.recorded()
     snapshot_id = snapshot.stored_id if isinstance(snapshot, SkippedSnapshot) else snapshot.snapshot_id
     target.write(_head(snapshot_id, snapshot.get_version()))
     if not snapshot_id.startswith(OWN_PREFIX):
@@ -310,7 +320,7 @@ def write_versioned_snapshot(target: DataOutputView, snapshot: TypeSerializerCon
         snapshot.write(target)
         target.nesting -= 1
         return
-    body = DataOutputView()
+    body = type(target)()
     body.nesting = target.nesting + 1
     snapshot.write(body)
     data = body.getvalue()
@@ -385,7 +395,7 @@ def _read_own(snapshot_id: str, version: int, source: DataInputView, start: int)
         ) from error
     if view.remaining():
         raise CorruptSavepoint(f"{view.remaining()} bytes follow the snapshot {snapshot_id}", offset=start)
-    return snapshot
+    return snapshot.meant()
 
 
 def _read_body(
@@ -444,6 +454,22 @@ def snapshot_to_bytes(snapshot: TypeSerializerConfigSnapshot[Any], *, nesting: i
     """
     target = DataOutputView()
     target.nesting = nesting
+    write_versioned_snapshot(target, snapshot)
+    return target.getvalue()
+
+
+class _RecordView(DataOutputView):
+    """Takes the snapshots of a record."""
+
+    __slots__ = ()
+
+
+def recorded_to_bytes(snapshot: TypeSerializerConfigSnapshot[Any]) -> bytes:
+    """Return the SNAP frame with all that is known of the type; `snapshot_from_bytes` reads it, too.
+
+    It is that of `snapshot_to_bytes` unless a part says more than a savepoint holds, as those of PyFlink's bytes do.
+    """
+    target = _RecordView()
     write_versioned_snapshot(target, snapshot)
     return target.getvalue()
 

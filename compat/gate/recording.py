@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...serializers.errors import CorruptFile, StateShiftError, located, shown
-from ...serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
+from ...serializers.snapshot import recorded_to_bytes, snapshot_from_bytes
 from ..description import JobDescription, OperatorDescription, SerializerDescription, StateDescription, StateKind
 from ..json_files import MOST_BYTES, parse_checked
 from ..memo import Memo
@@ -130,7 +130,7 @@ def _type_name(part: SerializerDescription | None, types: dict[str, Any]) -> str
     """Add a type to the table, and return its name there; None for no type."""
     if part is None:
         return None
-    data = snapshot_to_bytes(part.snapshot)
+    data = recorded_to_bytes(part.snapshot)
     sha256, declared = hashlib.sha256(data).hexdigest(), part.what_code_says
     title = _title(part.snapshot, sha256, declared)
     if title not in types:

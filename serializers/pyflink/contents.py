@@ -18,18 +18,21 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import attrs
 
 from .. import rewrite
+from ..byte_forms import UTF
 from ..compatibility import Child, CompatibilityResult, Finding, Flag, Verdict, compose
 from ..containers.arrays import BytePrimitiveArraySerializerSnapshot, BytesSerializer
 from ..containers.lists import ListSerializer
-from ..errors import CorruptSavepoint, ValueNotConvertible, at_step
+from ..errors import CorruptSavepoint, ValueNotConvertible, at_step, shown
+from ..registry import register_snapshot
 from ..rows.serializers import by_told_names
 from ..serializer import Counterpart, TypeSerializer, incompatible, unrelated
-from ..snapshot import TypeSerializerConfigSnapshot
+from ..snapshot import OWN_PREFIX, SNAPSHOT, FormedSnapshot, TypeSerializerConfigSnapshot
 from ..views import DataInputView, DataOutputView
 from .byte_keys import ByteArrayWrapperSerializer, ByteArrayWrapperSerializerSnapshot
 from .row_pickles import opened, pickled
 
 if TYPE_CHECKING:
+    from ..byte_forms import Fields
     from ..snapshot import Speller
 
 _DECLARE = "declare the type with which the job of PyFlink wrote the state"
@@ -45,6 +48,10 @@ class ContentSnapshot(TypeSerializerConfigSnapshot[Any]):
     tells_all: ClassVar[bool] = False
     reader: ClassVar[type[ContentSerializer]]
     content: TypeSerializerConfigSnapshot[Any] | None
+
+    def recorded(self) -> TypeSerializerConfigSnapshot[Any]:
+        """Return what records have in its place: with the content."""
+        return self if self.content is None else RecordedContentSnapshot(self.reader.__name__, self.content)
 
     @property
     def is_flink(self) -> bool:
@@ -66,6 +73,13 @@ class ContentSnapshot(TypeSerializerConfigSnapshot[Any]):
 
     def restore_serializer(self) -> TypeSerializer[Any]:
         return self.reader.plain() if self.content is None else self.reader(self.content.restore_serializer())
+
+
+def has_content(snapshot: TypeSerializerConfigSnapshot[Any]) -> bool:
+    """Whether a type has bytes whose content is known."""
+    if isinstance(snapshot, ContentSnapshot):
+        return snapshot.content is not None
+    return any(map(has_content, snapshot.children()))
 
 
 @attrs.frozen
@@ -103,12 +117,12 @@ class ContentSerializer(TypeSerializer[Any]):
             value = self._read(inner)
         except CorruptSavepoint as error:
             what = f"bytes of PyFlink do not hold {self.content.describe()}: {error.what}"
-            told = CorruptSavepoint(what, advice=_DECLARE)
+            told = ValueNotConvertible(what, advice=_DECLARE)
             told.where.update(error.where)
             raise told from error
         if inner.remaining():
             what = f"bytes of PyFlink go on after {self.content.describe()}: {inner.remaining()} bytes are left"
-            raise CorruptSavepoint(what, advice=_DECLARE, offset=inner.position)
+            raise ValueNotConvertible(what, advice=_DECLARE, offset=inner.position)
         return value
 
     @abstractmethod
@@ -279,5 +293,34 @@ class _PickleOf(ContentSnapshot, BytePrimitiveArraySerializerSnapshot):  # type:
     content: TypeSerializerConfigSnapshot[Any] | None = None
 
 
+@register_snapshot
+@attrs.define
+class RecordedContentSnapshot(FormedSnapshot[Any]):
+    """Bytes whose content is known, as they stand in a record; a reader of the record gets a `ContentSnapshot`.
+
+    Attributes:
+        reader: The name of the class of their serializer.
+        content: The snapshot of the content.
+    """
+
+    snapshot_id: ClassVar[str] = OWN_PREFIX + "pyflink-content"
+    body: ClassVar[Fields] = {"reader": UTF, "content": SNAPSHOT}
+
+    reader: str = ""
+    content: TypeSerializerConfigSnapshot[Any] = attrs.field(factory=BytePrimitiveArraySerializerSnapshot)
+
+    def meant(self) -> TypeSerializerConfigSnapshot[Any]:
+        if self.reader not in _READERS:
+            raise CorruptSavepoint(f"bytes of PyFlink are recorded as {shown(self.reader)}, which is not known")
+        snapshot: TypeSerializerConfigSnapshot[Any] = _READERS[self.reader].described(self.content)
+        return snapshot
+
+    def restore_serializer(self) -> TypeSerializer[Any]:
+        return self.meant().restore_serializer()
+
+
+_READERS: dict[str, type[ContentSerializer]] = {
+    one.__name__: one for one in (PyFlinkBytes, PyFlinkElements, PyFlinkKey, PyFlinkPickle)
+}
 PyFlinkBytes.described, PyFlinkElements.described, PyFlinkKey.described = _BytesOf, _ElementsOf, _KeyOf
 PyFlinkPickle.described = _PickleOf

@@ -41,6 +41,7 @@ from ...serializers.errors import (
 from ..formats.flink.metadata import METADATA, OperatorState, write_metadata
 from ..formats.flink.roots import folder_at, moved_from, require_reachable, with_moved
 from ..formats.flink.sources import require_digest
+from ..publication.recorded_types import TYPES, read_recorded_types
 from ..publication.stored_savepoint import StoredSavepoint, read_stored_savepoint
 from ..publication.stored_serializers import StoredSerializer, place_of, read_stored_serializers
 from ..storage.files import Folder
@@ -382,7 +383,7 @@ class Savepoint(StoredSavepoint):
     Attributes:
         query: The query whose state this is, read from its state directory; None for a savepoint or checkpoint.
         namings: What names the columns of rows, by operator id; see `SavepointOperator`.
-        former: The job that wrote it; see `told_by`.
+        former: The job that wrote it: recorded beside it, or named; see `told_by`.
     """
 
     query: QueryFacts | None = attrs.field(default=None, repr=False)
@@ -412,6 +413,7 @@ class Savepoint(StoredSavepoint):
         Raises:
             SavepointNotFound: There is no `_metadata`.
             CorruptSavepoint: `_metadata` is damaged.
+            CorruptFile: The types recorded beside it are damaged, or those of another savepoint.
             UntrustedPlace: Files of the savepoint are elsewhere; the message has all roots that are needed.
             UnsupportedFormat: It is of a kind that this release does not read.
         """
@@ -419,7 +421,11 @@ class Savepoint(StoredSavepoint):
         with located(savepoint=folder.place):
             if not folder.exists(METADATA):
                 return cls._of_query(folder)
-            return cls.of(read_stored_savepoint(folder))
+            savepoint = cls.of(read_stored_savepoint(folder))
+            if not folder.exists(TYPES):
+                return savepoint
+            recorded = read_recorded_types(folder, savepoint.metadata_sha256)
+            return attrs.evolve(savepoint, former=FormerJob.of(recorded))
 
     @classmethod
     def _of_query(cls, folder: Folder) -> Savepoint:

@@ -1,8 +1,12 @@
 """State of PyFlink on the command line: the job that wrote it is named, and says what its bytes hold."""
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
+
+from stateshift.state.publication.recorded_types import TYPES
 
 JOB = """
 from stateshift import Job, ListStateDescriptor, MapStateDescriptor, Operator, ValueStateDescriptor
@@ -58,9 +62,10 @@ class TestPyFlinkJobs:
         right = run("check", savepoint, "--job", "counts_v1:job", "--scan", "--allow-non-restored-state")
         wrong = run("check", savepoint, "--job", "wrong:job", "--scan", "--allow-non-restored-state")
 
-        assert (0, 0, 3) == (ran.status, right.status, wrong.status)
+        assert (0, 0, 1) == (ran.status, right.status, wrong.status)
         assert "[PYF-1] unverified may_fail_per_value" in ran.stdout
-        assert "state python-state-count, key Row(" in wrong.stderr
+        assert "scan: 5 of 5 entries would fail\n      $[]: 5, keys Row(4), Row(0), " in wrong.stdout
+        assert "PyFlink string" in wrong.stdout
 
     def test_a_planned_migration_takes_the_old_job_from_the_plan(self, run, savepoint, jobs):
         sides = ["--old-job", "counts_v1:job", "--job", "counts_v2:job"]
@@ -87,3 +92,82 @@ class TestPyFlinkJobs:
 
         assert 2 == ran.status
         assert "--old-job says what stored bytes hold, and needs --job" in ran.stderr
+
+
+@pytest.fixture
+def copied(savepoint, tmp_path):
+    """A savepoint that tests may write into."""
+    return Path(shutil.copytree(savepoint, tmp_path / "of-pyflink"))
+
+
+@pytest.mark.usefixtures("jobs")
+class TestRecordedJobs:
+    def test_the_next_check_compares_types_with_types(self, run, copied):
+        recorded = run("record", "counts_v1:job", copied)
+        same = run("check", copied, "--job", "counts_v1:job", "--allow-non-restored-state")
+        changed = run("check", copied, "--job", "counts_v2:job")
+        state = ["--operator", "account-state", "--state", "python-state-count"]
+
+        assert (0, 0, 4) == (recorded.status, same.status, changed.status)
+        assert "  operator account-state: python-state-count, python-state-counts_map, python-state-events" in (
+            recorded.stdout
+        )
+        assert "unverified" not in same.stdout
+        assert "string" in changed.stdout
+        assert dict.fromkeys(range(5), 8) == exported(run("export", copied, *state))
+
+    def test_a_migration_needs_no_old_job(self, run, copied):
+        run("record", "counts_v1:job", copied)
+        migrated = run("migrate", copied, "target", "--job", "counts_v2:job")
+        state = ["--operator", "account-state", "--state", "python-state-count"]
+
+        assert 0 == migrated.status
+        assert dict.fromkeys(range(5), "8") == exported(run("export", "target", "--old-job", "counts_v2:job", *state))
+
+    def test_what_is_recorded_of_another_savepoint_is_not_believed(self, run, copied, root):
+        run("record", "counts_v1:job", copied)
+        other = shutil.copytree(root / "tests/fixtures/pyflink-2.3/rocksdb/savepoint", copied.parent / "other")
+        shutil.copy(copied / TYPES, other / TYPES)
+        refused = [run(*command) for command in (("inspect", other), ("record", "counts_v1:job", other))]
+        replaced = run("record", "counts_v1:job", other, "--force")
+
+        assert [3, 3] == [ran.status for ran in refused]
+        assert "are those of another one" in refused[0].stderr
+        assert (0, 0) == (replaced.status, run("inspect", other).status)
+
+    def test_other_types_are_replaced_only_if_that_is_asked(self, run, copied):
+        first, again = run("record", "counts_v1:job", copied), run("record", "counts_v1:job", copied, "--json")
+        (Path("fewer.py")).write_text(JOB.format(count="DOUBLE"), "utf-8")
+        refused, forced = run("record", "fewer:job", copied), run("record", "fewer:job", copied, "--force")
+
+        assert (0, 0, 2, 0) == (first.status, again.status, refused.status, forced.status)
+        assert str(copied / TYPES) == again.data["file"]
+        assert ["python-state-count", "python-state-counts_map", "python-state-events"] == sorted(
+            again.data["states"]["account-state"]
+        )
+        assert "other types are recorded" in refused.stderr
+
+    def test_a_job_whose_types_do_not_fit_is_refused(self, run, copied):
+        ran = run("record", "wrong:job", copied)
+
+        assert 6 == ran.status
+        assert "bytes of PyFlink go on after PyFlink string: 4 bytes are left" in ran.stderr
+        assert "python-state-count, key Row(4)" in ran.stderr
+        assert not (copied / TYPES).exists()
+
+    def test_an_edited_file_is_refused(self, run, copied):
+        run("record", "counts_v1:job", copied)
+        text = (copied / TYPES).read_text("utf-8")
+        (copied / TYPES).write_text(text.replace("account-state", "account-other"), "utf-8")
+        ran = run("inspect", copied)
+
+        assert 3 == ran.status
+        assert TYPES in ran.stderr
+
+    def test_a_revision_keeps_what_the_bytes_hold(self, run, copied, savepoint):
+        written = run("snapshot", "--job", "counts_v1:job", "-o", "state.json")
+        same, changed = (run("diff", "state.json", f"{name}:job") for name in ("counts_v1", "counts_v2"))
+
+        assert 0 == written.status
+        assert (0, 1) == (same.status, changed.status)
+        assert "long -> " in changed.stdout
