@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..compat.description import StateKind
+from ..compat.edits import is_called
 from ..compat.lazy_tables import is_reduced, state_in, versions_of
 from ..compat.plain_data import fields_of, plain
 from ..compat.type_difference import state_type_text
@@ -290,7 +291,7 @@ def _of_streams(
     try:
         names = None
         if state_name is not None:
-            names = {one.name for one in operator.states if state_name in {one.name, state_in(one.name)}}
+            names = {one.name for one in operator.states if is_called(one.name, state_name)}
         sizes = operator.measure(states=names, keys=keys, progress=progress)
     except StateShiftError as error:
         return OperatorView(operator, error=error)

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ..serializers.errors import DeclarationError, StateNotFound
+from .layouts import PREFIX
 from .lazy_tables import is_reduced, number_of, state_in, table_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from .description import JobDescription, OperatorDescription, StateDescription
 
@@ -36,6 +37,9 @@ class NewIdentity:
 @attrs.frozen
 class Edits:
     """Edits by name; a state is named `STATE`, or `UID/STATE` if several operators have one of that name.
+
+    A state of PyFlink may be named as its function names it, without the `python-state-` of its stored name; then so is
+    its new name.
 
     Attributes:
         drop: The states to leave out of the new savepoint.
@@ -69,6 +73,7 @@ class Edits:
             _mark_unconverted(operators, name)
         for name, new_name in self.rename_states:
             index, tables = _find_tables(operators, name)
+            new_name = _as_stored(new_name, name, tables[0].name)
             taken = [
                 other
                 for other in operators[index].states
@@ -108,6 +113,11 @@ def same_types(stored: JobDescription) -> JobDescription:
     return attrs.evolve(stored.as_probe(), origin="the same types", operators=tuple(operators))
 
 
+def is_called(stored: str, name: str) -> bool:
+    """Whether a person may mean a state by a name: the stored one, that of a table without its number, or PyFlink's."""
+    return name in {stored, state_in(stored), stored.removeprefix(PREFIX)}
+
+
 def _mark_unconverted(operators: list[OperatorDescription], name: str) -> None:
     title, separator, last = name.rpartition("/")
     if separator and last == KEY_NAME:
@@ -120,6 +130,12 @@ def _mark_unconverted(operators: list[OperatorDescription], name: str) -> None:
     for state in tables:
         value = attrs.evolve(state.value, is_unconverted=True)
         operators[index] = _replaced(operators[index], state, attrs.evolve(state, value=value))
+
+
+def _as_stored(new_name: str, name: str, stored: str) -> str:
+    """Return the name to store: where a state of PyFlink is named as its function names it, the new name is, too."""
+    is_given_bare = stored.startswith(PREFIX) and not name.rpartition("/")[2].startswith(PREFIX)
+    return PREFIX + new_name if is_given_bare and new_name else new_name
 
 
 def _title(operator: OperatorDescription) -> str:
@@ -152,13 +168,8 @@ def _find_tables(operators: Sequence[OperatorDescription], name: str) -> tuple[i
         StateNotFound: No state has the name.
         DeclarationError: Several states have it.
     """
-    found = [
-        (index, state)
-        for index, operator in enumerate(operators)
-        for state in operator.states
-        if name in {f"{title}{state_in(state.name)}" for title in ("", f"{operator.uid}/", f"{operator.operator_id}/")}
-        or (is_reduced(state.name) and name.endswith(state.name))
-    ]
+    found = _called(operators, name, lambda one: {state_in(one), *([one] if is_reduced(one) else [])})
+    found = found or _called(operators, name, lambda one: {state_in(one).removeprefix(PREFIX)})
     if not found:
         titles = (f"{_title(operator)}/{state_in(state.name)}" for operator in operators for state in operator.states)
         names = ", ".join(dict.fromkeys(titles))
@@ -167,6 +178,18 @@ def _find_tables(operators: Sequence[OperatorDescription], name: str) -> tuple[i
         places = ", ".join(f"{_title(operators[index])}/{state.name} ({state.kind})" for index, state in found)
         raise DeclarationError.before_writing(f"several states are called {name!r}: {places}", advice="write UID/STATE")
     return found[0][0], sorted((state for _, state in found), key=lambda state: number_of(state.name))
+
+
+def _called(
+    operators: Sequence[OperatorDescription], name: str, called: Callable[[str], set[str]]
+) -> list[tuple[int, StateDescription]]:
+    return [
+        (index, state)
+        for index, operator in enumerate(operators)
+        for state in operator.states
+        for title in {"", f"{operator.uid}/", f"{operator.operator_id}/"}
+        if name.removeprefix(title) in called(state.name) and name.startswith(title)
+    ]
 
 
 def _replaced(operator: OperatorDescription, old: StateDescription, new: StateDescription) -> OperatorDescription:

@@ -61,6 +61,10 @@ Examples:
   stateshift check /data/savepoints/sp-1 --old-plan plans/orders-1.json --plan plans/orders-2.json
 
 \b
+Paths in the report:
+  $ is the value, $[] an element of a list, ${} a value of a map, $<key> its key, $.name a field, $(0) an item
+
+\b
 Exit status:
   0  start: every state can be used as it is (or migrate, with --allow-migration)
   1  refuse: a state cannot be taken over, and each reason comes with ways out; or --scan found values that would fail

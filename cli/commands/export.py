@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
+from ...compat.edits import is_called
 from ...compat.lazy_tables import is_reduced, state_in, versions_of
 from ...compat.plain_data import fields_of
 from ...serializers.errors import (
@@ -237,7 +238,7 @@ class _Selection:
         for operator in operators:
             if operator.unreadable:
                 left_out.append(_LeftOut(operator, "", operator.unreadable))
-            named = (one for one in operator.states if state_name in {None, one.name, state_in(one.name)})
+            named = (one for one in operator.states if state_name is None or is_called(one.name, state_name))
             wanted = [one for one in named if state_name or one.kind != "index"]
             readable = tuple(state for state in wanted if not state.unsupported)
             left_out += [

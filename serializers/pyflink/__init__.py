@@ -9,7 +9,9 @@ from ..families import family_of
 if TYPE_CHECKING:
     from ..serializer import TypeSerializer
 
-FAMILY = family_of(__package__, "columns strategies json_forms rewrites sources", snapshots=(".byte_keys", ".coders", ".contents"))
+FAMILY = family_of(
+    __package__, "columns strategies json_forms rewrites sources", snapshots=(".byte_keys", ".coders", ".contents")
+)
 """What is registered for bytes of PyFlink's coders."""
 
 

@@ -28,6 +28,7 @@ from ..rows.serializers import by_told_names
 from ..serializer import Counterpart, TypeSerializer, incompatible, unrelated
 from ..snapshot import OWN_PREFIX, SNAPSHOT, FormedSnapshot, TypeSerializerConfigSnapshot
 from ..views import DataInputView, DataOutputView
+from ..wording import many
 from .byte_keys import ByteArrayWrapperSerializer, ByteArrayWrapperSerializerSnapshot
 from .row_pickles import opened, pickled
 
@@ -121,7 +122,8 @@ class ContentSerializer(TypeSerializer[Any]):
             told.where.update(error.where)
             raise told from error
         if inner.remaining():
-            what = f"bytes of PyFlink go on after {self.content.describe()}: {inner.remaining()} bytes are left"
+            left = many(inner.remaining(), "byte")
+            what = f"bytes of PyFlink go on after {self.content.describe()}, by {left}"
             raise ValueNotConvertible(what, advice=_DECLARE, offset=inner.position)
         return value
 

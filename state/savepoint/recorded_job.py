@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...compat.gate.recording import digest
-from ...serializers.errors import TargetExists, located
+from ...serializers.errors import DeclarationError, TargetExists, ValueNotConvertible, located
 from ...serializers.pyflink.contents import has_content
 from ...serializers.ways_out import WayOut
 from ..formats.flink.roots import folder_at
@@ -40,7 +40,11 @@ class RecordedJob:
 
 
 def record_job(
-    place: str | os.PathLike[str], job: JobDescription, *, replaces: bool = False, allow_roots: Iterable[AllowedRoot] = ()
+    place: str | os.PathLike[str],
+    job: JobDescription,
+    *,
+    replaces: bool = False,
+    allow_roots: Iterable[AllowedRoot] = (),
 ) -> RecordedJob:
     """Record beside a savepoint what the job that wrote it says of its types.
 
@@ -71,7 +75,9 @@ def record_job(
             if digest(read_recorded_types(folder, of_savepoint)) != digest(job):
                 raise TargetExists(
                     f"other types are recorded in {TYPES}",
-                    advice=WayOut("if they are wrong, replace them:", command="stateshift record JOB SAVEPOINT --force"),
+                    advice=WayOut(
+                        "if they are wrong, replace them:", command="stateshift record JOB SAVEPOINT --force"
+                    ),
                 )
         else:
             write_recorded_types(folder, job, of_savepoint)
@@ -81,6 +87,13 @@ def record_job(
 def _is_read(state: SavepointState) -> bool:
     """Read the first entries of a state; an error names the entry that is of another type."""
     entries = state.read_entries() if state.kind.is_keyed else (one for each in state.each_element() for one in each)
-    for _ in islice(entries, MOST_ENTRIES):
-        pass
+    try:
+        for _ in islice(entries, MOST_ENTRIES):
+            pass
+    except ValueNotConvertible as error:
+        told = DeclarationError.before_writing(
+            f"the job is not the one that wrote the state: {error.what}", advice=error.advice
+        )
+        told.where.update(error.where)
+        raise told from error
     return True

@@ -196,13 +196,13 @@ def test_bytes_of_java_take_any_content():
 
 
 def test_bytes_that_are_left_over_are_an_error(read):
-    with pytest.raises(CorruptSavepoint, match=r"go on after long: 1 bytes are left"):
+    with pytest.raises(ValueNotConvertible, match="go on after long, by 1 byte"):
         read(PART, bytes.fromhex("00000009 0000000000000005 00"))
 
 
 @pytest.mark.parametrize("data", ["00000004 00000005", "00000000"])
 def test_bytes_that_hold_half_a_value_are_an_error(read, data):
-    with pytest.raises(CorruptSavepoint, match="bytes of PyFlink do not hold long"):
+    with pytest.raises(ValueNotConvertible, match="bytes of PyFlink do not hold long"):
         read(PART, bytes.fromhex(data))
 
 
