@@ -71,9 +71,9 @@ class Edits:
                 operators[index] = _replaced(operators[index], state, attrs.evolve(state, is_dropped=True))
         for name in self.convert:
             _mark_unconverted(operators, name)
-        for name, new_name in self.rename_states:
+        for name, given in self.rename_states:
             index, tables = _find_tables(operators, name)
-            new_name = _as_stored(new_name, name, tables[0].name)
+            new_name = _as_stored(given, name, tables[0].name)
             taken = [
                 other
                 for other in operators[index].states

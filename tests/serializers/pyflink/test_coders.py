@@ -207,7 +207,7 @@ def test_bytes_that_hold_half_a_value_are_an_error(read, data):
 
 
 def test_an_error_names_the_place_in_the_value(read):
-    with pytest.raises(CorruptSavepoint) as caught:
+    with pytest.raises(ValueNotConvertible) as caught:
         read(EACH, bytes.fromhex("00000009 00000000 00000001 ff"))
 
     assert {"path": "$[]", "offset": 8} == caught.value.where
@@ -219,7 +219,7 @@ def test_elements_follow_one_another(write, read):
     assert ["a", "b"] == read(EACH, data)
     assert data == write(EACH, ["a", "b"])
     for damaged in ("00000000", "00000008 00000001 61 000000"):
-        with pytest.raises(CorruptSavepoint, match="do not hold PyFlink string"):
+        with pytest.raises(ValueNotConvertible, match="do not hold PyFlink string"):
             read(EACH, bytes.fromhex(damaged))
 
 
