@@ -43,6 +43,21 @@ def judge(new: PickleSerializer[Any], old: TypeSerializerConfigSnapshot[Any]) ->
     return result
 
 
+def written_anew(
+    new: PickleSerializer[Any], old: TypeSerializerConfigSnapshot[Any], result: CompatibilityResult[Any]
+) -> CompatibilityResult[Any]:
+    """Return a result of `judge` for readers that know no aliases, as PyFlink: what has a former name is migrated."""
+    moved = [one for one in result.findings if one.rule == "PKL-3"]
+    if not (moved and result.is_compatible_after_reconfiguration()):
+        return result
+    reason = f"{moved[0].reason}, by which PyFlink imports the class"
+    way = by_migration("each value is opened, where its class is trusted, and pickled again under the present name")
+    finding = attrs.evolve(moved[0], verdict=Verdict.REQUIRES_MIGRATION, reason=reason, ways_out=(way,))
+    needs = obstacles(cast("PickledSnapshot", old))
+    migrated = CompatibilityResult[Any].requires_migration(finding, conversion=Repickle(new))
+    return attrs.evolve(migrated, obstacles=needs)
+
+
 def judge_stored(
     new: UnopenedPickleSerializer, old: TypeSerializerConfigSnapshot[Any]
 ) -> CompatibilityResult[PickledValue]:

@@ -23,6 +23,8 @@ from ..compatibility import Child, CompatibilityResult, Finding, Flag, Verdict, 
 from ..containers.arrays import BytePrimitiveArraySerializerSnapshot, BytesSerializer
 from ..containers.lists import ListSerializer
 from ..errors import CorruptSavepoint, ValueNotConvertible, at_step, shown
+from ..pickled.rules import written_anew
+from ..pickled.serializers import PickleSerializer
 from ..registry import register_snapshot
 from ..rows.serializers import by_told_names
 from ..serializer import Counterpart, TypeSerializer, incompatible, unrelated
@@ -156,6 +158,8 @@ class ContentSerializer(TypeSerializer[Any]):
             reason = "one value, several elements and a key of a map are kept in bytes of different kinds"
             return incompatible(self, snapshot, "PYF-2", reason)
         result = by_told_names(self.content, content).ensure_compatibility(content)
+        if isinstance(self.content, PickleSerializer):
+            result = written_anew(self.content, content, result)
         of = type(self)
         return compose(
             CompatibilityResult.compatible(),

@@ -13,6 +13,7 @@ from stateshift import (
     CorruptSavepoint,
     DeclarationError,
     Instant,
+    PickleSerializer,
     Row,
     ValueNotConvertible,
     Verdict,
@@ -231,3 +232,24 @@ def test_a_pickle_stays_as_it_is(read):
 
     assert b"cos\n" == read(stored, hostile).data
     assert read(PyFlinkBytes(stored), bytes.fromhex("00000008") + hostile).data == b"cos\n"
+
+
+class Account:
+    id: int
+
+
+class Customer:
+    id: int
+
+
+def test_pickles_of_a_renamed_class_are_written_anew():
+    """PyFlink imports the class by the name in each pickle, and knows no alias."""
+    renamed = PickleSerializer(Customer, aliases=[f"{__name__}.Account"])
+    of_pyflink = PyFlinkBytes(renamed).ensure_compatibility(
+        PyFlinkBytes(PickleSerializer(Account)).snapshot_configuration()
+    )
+    same = PyFlinkBytes(renamed).ensure_compatibility(PyFlinkBytes(renamed).snapshot_configuration())
+
+    assert [("PKL-3", Verdict.REQUIRES_MIGRATION)] == [(one.rule, one.verdict) for one in of_pyflink.findings]
+    assert [f"{__name__}.Account"] == [one.lifted_by for one in of_pyflink.obstacles]
+    assert Verdict.COMPATIBLE == same.verdict
