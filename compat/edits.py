@@ -115,7 +115,7 @@ def same_types(stored: JobDescription) -> JobDescription:
 
 def is_called(stored: str, name: str) -> bool:
     """Whether a person may mean a state by a name: the stored one, that of a table without its number, or PyFlink's."""
-    return name in {stored, state_in(stored), stored.removeprefix(PREFIX)}
+    return name in {stored, state_in(stored), state_in(stored).removeprefix(PREFIX)}
 
 
 def _mark_unconverted(operators: list[OperatorDescription], name: str) -> None:

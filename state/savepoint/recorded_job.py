@@ -70,6 +70,11 @@ def record_job(
             for state in operator.states
             if has_content(state.description.value.snapshot) and _is_read(state)
         )
+        if not states:
+            raise DeclarationError.before_writing(
+                f"{job.origin} says nothing of the savepoint that this does not say itself",
+                advice="record the types of bytes of PyFlink, which are nowhere else",
+            )
         of_savepoint = savepoint.metadata_sha256
         if folder.exists(TYPES) and not replaces:
             if digest(read_recorded_types(folder, of_savepoint)) != digest(job):

@@ -54,6 +54,7 @@ check --job accounts_v1:job --against no-such-branch
 snapshot --job accounts_v1:job -m MESSAGE
 check --job accounts_v2:job --against state_history
 snapshot --job accounts_v2:job -m Second
+record accounts_v1:job sp
 history
 heads
 show head

@@ -181,3 +181,11 @@ class TestRecordedJobs:
         assert 0 == written.status
         assert (0, 1) == (same.status, changed.status)
         assert "long -> " in changed.stdout
+
+    def test_there_is_nothing_to_record_of_other_savepoints(self, run, savepoint_of, example_jobs):
+        place = shutil.copytree(savepoint_of("rocksdb-account-v1"), example_jobs / "sp")
+        ran = run("record", "accounts_v1:job", place)
+
+        assert 2 == ran.status
+        assert "says nothing of the savepoint that this does not say itself" in ran.stderr
+        assert not (place / TYPES).exists()

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from stateshift import CorruptSavepoint, Row, Savepoint
+from stateshift import Row, Savepoint, ValueNotConvertible
 from stateshift.pyflink.common import RowKind, Types
 from stateshift.serializers.errors import UntrustedCode
 from stateshift.serializers.pyflink import coder_for
@@ -55,7 +55,7 @@ def test_other_names_are_refused(data):
 
 
 @pytest.mark.parametrize("value", [(1, "x"), Row(1), [1]], ids=repr)
-def test_a_value_of_another_type_is_damage(read, value):
+def test_a_value_of_another_type_does_not_fit(read, value):
     data = pickled(value)
-    with pytest.raises(CorruptSavepoint, match="bytes of PyFlink do not hold"):
+    with pytest.raises(ValueNotConvertible, match="bytes of PyFlink do not hold"):
         read(PyFlinkPickle(coder_for(Types.TUPLE([STRING, LONG]))), len(data).to_bytes(4, "big") + data)
