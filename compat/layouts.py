@@ -24,6 +24,7 @@ from ..serializers.containers.lists import ListSerializer, MapSerializer
 from ..serializers.containers.ttl import TtlSerializer, TtlValue
 from ..serializers.containers.wrappers import TtlAwareSerializerSnapshot, without_ttl_awareness
 from ..serializers.errors import CorruptSavepoint, DeclarationError, ValueNotConvertible, at_step, shown
+from ..serializers.flink.namespaces import TimerSerializerSnapshot, VoidNamespaceSerializer
 from ..serializers.pickled.serializers import PickledSnapshot, PickleSerializer
 from ..serializers.pickled.values import PickledValue
 from ..serializers.pyflink import coder_for, java_type
@@ -66,6 +67,8 @@ if TYPE_CHECKING:
 
 PREFIX = "python-state-"
 """What the name of a state in process mode begins with."""
+_WITH_USERS, _OF_WINDOWS = "_user-timers", "_window-timers"
+_NO_WINDOW = VoidNamespaceSerializer().snapshot_configuration().describe()
 _RULE, _BYTES_RULE, _OTHER_FAMILY = "PYF-3", "PYF-1", "FAM-4"
 
 
@@ -124,7 +127,23 @@ def _across(
                 olds[at], news[place] = sides.paired(olds[at], declared)
     if key is None and not is_found:
         return None
+    sides_in_process = any(map(_is_of_process, was.states)), any(map(_has_coder, becomes.states))
+    olds = [_with_queue(one, *sides_in_process) for one in olds]
     return attrs.evolve(was, states=tuple(olds)), attrs.evolve(becomes, states=tuple(news), key=key or becomes.key)
+
+
+def _with_queue(state: StateDescription, was_process: bool, becomes_process: bool) -> StateDescription:  # noqa: FBT001
+    """Return a queue of timers of windows with its name in the other layout: in process mode, that of functions."""
+    snapshot = state.value.snapshot
+    if state.kind is not StateKind.TIMERS or was_process is becomes_process or state.is_dropped:
+        return state
+    if not isinstance(snapshot, TimerSerializerSnapshot) or snapshot.nested[1].describe() == _NO_WINDOW:
+        return state
+    before, after = (_WITH_USERS, _OF_WINDOWS) if was_process else (_OF_WINDOWS, _WITH_USERS)
+    if not state.name.endswith(before):
+        return state
+    name = state.name.removesuffix(before) + after
+    return attrs.evolve(state, name=name, stored_name=state.stored_name or state.name)
 
 
 def _elsewhere(name: str) -> str:

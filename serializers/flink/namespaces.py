@@ -199,6 +199,13 @@ class TimeWindowSerializer(ScalarSerializer[TimeWindow]):
     def deserialize(self, source: DataInputView) -> TimeWindow:
         return TimeWindow(source.read_long(), source.read_long())
 
+    def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[Any]:
+        if isinstance(snapshot, TimeWindowSerializerSnapshot | SqlTimeWindowSerializerSnapshot):
+            if type(snapshot) is not type(self.snapshot_configuration()):  # the same bytes, with another class in Java
+                return CompatibilityResult.compatible_after_reconfiguration(self)
+            return CompatibilityResult.compatible()
+        return super().ensure_compatibility(snapshot)
+
 
 TimeWindowSerializerSnapshot = snapshot_of(
     TimeWindowSerializer,

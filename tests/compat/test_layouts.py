@@ -21,6 +21,7 @@ from stateshift import (
     ReducingStateDescriptor,
     Row,
     Savepoint,
+    TimeWindow,
     ValueNotConvertible,
     ValueStateDescriptor,
     check,
@@ -256,3 +257,49 @@ def test_state_with_the_stored_name_is_not_paired_with_another(stored):
     report = check(Savepoint.open(stored("process")).describe(), job.describe())
 
     assert "PYF-3" not in {one.rule for _, _, one in report.findings()}
+
+
+PAIRS = Types.TUPLE([LONG, LONG])
+WINDOWS = {
+    "lists": [ListStateDescriptor("window-contents", PAIRS, namespace=TimeWindow)],
+    "reduced": [ReducingStateDescriptor("window-contents", None, PAIRS, namespace=TimeWindow)],
+}
+
+
+def windows_in(layout):
+    return Job([job_in(layout, states, uid).operators[0] for uid, states in WINDOWS.items()])
+
+
+def of_windows(place, layout):
+    """Give what each key has in each window, and its timers with the name of their service."""
+    savepoint, found, timers = Savepoint.open(place), {}, set()
+    savepoint = savepoint if layout == "own" else savepoint.told_by(windows_in(layout))
+    for uid in WINDOWS:
+        for state in savepoint.operator(uid).states:
+            if state.kind == "timers":
+                timers |= {
+                    (uid, state.name, plain(one.key), one.namespace, one.timestamp) for one in state.read_timers()
+                }
+                continue
+            for one in state.read_entries():
+                is_parts = uid == "lists" and layout == "process"
+                value = [each for part in one.value for each in part] if is_parts else one.value
+                found[uid, plain(one.key), one.namespace] = value
+    return found, timers
+
+
+@pytest.mark.parametrize(("before", "after"), [*permutations(LAYOUTS, 2)])
+def test_windows_change_their_layout_with_their_timers(root, tmp_path, before, after):
+    places = {layout: root / f"tests/fixtures/pyflink-2.3/{name}/savepoint"
+              for layout, name in (("process", "windows"), ("thread", "windows-thread"))}  # fmt: skip
+    if before == "own":
+        places["own"] = tmp_path / "own"
+        migrate_in_process(Savepoint.open(places["thread"]), places["own"], windows_in("own"), REKEYED)
+    migrate_in_process(Savepoint.open(places[before]), tmp_path / "after", windows_in(after), REKEYED)
+    was, became = of_windows(places[before], before), of_windows(tmp_path / "after", after)
+
+    assert was[0] == became[0]
+    assert 14 == len(became[0])
+    service = {"process": "_timer_state/event_user-timers"}.get(after, "_timer_state/event_window-timers")
+    assert {(uid, service, *rest) for uid, _, *rest in was[1]} == became[1]
+    assert Decision.START is check(Savepoint.open(tmp_path / "after").describe(), windows_in(after).describe()).decision
