@@ -246,7 +246,8 @@ class _Sides:
 
     def are_apart(self, old: StateDescription, new: StateDescription) -> bool:
         """Whether a state is in different layouts, and not taken over by the rules of its types alone."""
-        if _is_of_process(old) is not _has_coder(new):
+        is_transformed = new.transform is not None and (_is_of_process(old) or _has_coder(new))
+        if is_transformed or _is_of_process(old) is not _has_coder(new):
             return True
         if _is_of_process(old) or self.was_row is self.becomes_row or not new.kind.has_values:
             return False
@@ -254,32 +255,30 @@ class _Sides:
 
     def paired(self, old: StateDescription, new: StateDescription) -> tuple[StateDescription, StateDescription]:
         """Return both sides of a state with equal names, and with how its values change."""
-        is_known, told = True, old
-        if new.transform is None:
-            is_known, told = _told(old, new)
+        told, findings = _told(old, new)
         name = table_of(new.name, told.name)
         if told.name != name:
             told = attrs.evolve(told, name=name, stored_name=told.stored_name or told.name)
         if not new.kind.has_values or not exposes_pieces(new.kind, new.value.new_side()):
             return told, new
-        words = _layout(is_process=_is_of_process(old), has_row=self.was_row)
-        becomes = _layout(is_process=_has_coder(new), has_row=self.becomes_row)
+        before = _layout(is_process=_is_of_process(old), has_row=self.was_row)
+        after = _layout(is_process=_has_coder(new), has_row=self.becomes_row)
         first = Finding(
-            "$<state>", _RULE, Verdict.REQUIRES_MIGRATION, words, becomes,
+            "$<state>", _RULE, Verdict.REQUIRES_MIGRATION, before, after,
             "in one layout the state of the other is not found: PyFlink and Flink start empty in silence",
             (by_migration("each value is read as in the one, and written as in the other"),
              "go on in the execution mode, or with the program, that wrote it"),
         )  # fmt: skip
-        change, findings = _change(told, new)
-        if not is_known:
-            reason = "the savepoint does not say what is in these bytes"
-            findings += (Finding(
-                "$", _BYTES_RULE, Verdict.COMPATIBLE, old.describe(), told.describe(), reason,
-                ("name the job that wrote the savepoint, which says it",),
-                (Flag.UNVERIFIED, Flag.MAY_FAIL_PER_VALUE),
-            ),)  # fmt: skip
-        name = "the change of layout" if new.value.converter is None else new.value.converter.name
-        transform = StateTransform(told.kind, name, change, (first, *findings))
+        function = "the change of layout" if new.value.converter is None else new.value.converter.name
+        if given := new.transform:
+            function = given.name
+            words = f"{given.old_kind} state, {told.describe()}", f"{new.kind} state, {new.describe()}"
+            reason = f"the transform {function} converts all that a key has"
+            transformed = Finding("$<state>", "STATE-2", Verdict.REQUIRES_MIGRATION, *words, reason, (by_migration(),))
+            findings = (transformed, *findings)
+        change, others = _change(told, new)
+        firsts = (first,) if before != after else ()
+        transform = StateTransform(told.kind, function, change, (*firsts, *findings, *others))
         return told, attrs.evolve(new, transform=transform)
 
 
@@ -287,8 +286,27 @@ def _layout(*, is_process: bool, has_row: bool) -> str:
     return "PyFlink's process mode" if is_process else "PyFlink's thread mode" if has_row else "Flink's own types"
 
 
-def _told(old: StateDescription, new: StateDescription) -> tuple[bool, StateDescription]:
-    """Return whether all of stored bytes is known, and the state whose bytes are taken for what is declared."""
+def _told(old: StateDescription, new: StateDescription) -> tuple[StateDescription, tuple[Finding, ...]]:
+    """Return the stored state, bytes of which nothing is known taken for what is declared, and what is found on it."""
+    try:
+        told = _taken(old, new)
+    except DeclarationError as error:
+        words = old.describe(), new.describe()
+        ways = ("declare a type that PyFlink has", "name the job that wrote the savepoint, which says what is stored")
+        return old, (Finding("$", _RULE, Verdict.INCOMPATIBLE, *words, error.what, ways),)
+    if told is old:
+        return old, ()
+    way = "name the job that wrote the savepoint, which says it"
+    reason, flags = "the savepoint does not say what is in these bytes", (Flag.UNVERIFIED, Flag.MAY_FAIL_PER_VALUE)
+    if new.transform is not None:
+        reason += ", and a transform takes them by the types they have"
+        return old, (Finding("$", _BYTES_RULE, Verdict.INCOMPATIBLE, old.describe(), new.describe(), reason, (way,)),)
+    words = old.describe(), told.describe()
+    return told, (Finding("$", _BYTES_RULE, Verdict.COMPATIBLE, *words, reason, (way,), flags),)
+
+
+def _taken(old: StateDescription, new: StateDescription) -> StateDescription:
+    """Return stored state whose bytes are taken for what is declared; raises `DeclarationError` without a coder."""
     whole, content = without_ttl_awareness(old.value.snapshot), _content(_declared(new))
     known: Any = None
     key: Any = None
@@ -304,9 +322,7 @@ def _told(old: StateDescription, new: StateDescription) -> tuple[bool, StateDesc
             old = attrs.evolve(old, key=attrs.evolve(old.key, snapshot=key.snapshot_configuration()))
     elif old.kind is StateKind.MAP and type(whole.children()[0]) is ByteArrayWrapperSerializerSnapshot:
         key = PyFlinkKey(coder_for(_content(serializer.key))) if isinstance(serializer, MapSerializer) else None
-    if known is None and key is None:
-        return True, old
-    return False, _with(old, known, key)
+    return old if known is None and key is None else _with(old, known, key)
 
 
 def _with(old: StateDescription, known: Any, key: Any) -> StateDescription:
@@ -346,33 +362,54 @@ def _shape(kind: StateKind, *, is_single: bool) -> _Shape:
 
 
 @attrs.frozen
-class _Change:
-    """Reads what a key has as one layout has it, and returns it as another does.
+class _Form:
+    """How what a key has is stored.
 
     Attributes:
         shape: What the key has.
-        reads_parts: Whether it is stored as a list of bytes, as in process mode.
-        writes_parts: Whether it is to be.
+        in_parts: Whether it is a list of bytes, as in process mode.
+    """
+
+    shape: _Shape
+    in_parts: bool
+
+    def read(self, stored: Any) -> Any:
+        """Return what a key has, for the function."""
+        if not self.in_parts or self.shape is _Shape.MAP:
+            return stored
+        return _only(stored) if self.shape is _Shape.SINGLE else list(_flat(stored))
+
+    def write(self, value: Any) -> Any:
+        """Return it as it is stored."""
+        if not self.in_parts or self.shape is _Shape.MAP:
+            return value
+        if self.shape is _Shape.LIST:
+            return _in_parts(value)
+        return [] if value is None else [value]
+
+
+@attrs.frozen
+class _Values:
+    """Converts the values of a key.
+
+    Attributes:
+        shape: What the key has.
         item: Converts each value; None: it stays.
         key: Converts each key of a map; None: it stays.
     """
 
     shape: _Shape
-    reads_parts: bool
-    writes_parts: bool
-    item: Convert | None = None
-    key: Convert | None = None
+    item: Convert | None
+    key: Convert | None
 
-    def __call__(self, stored: Any) -> Any:
+    def __call__(self, value: Any) -> Any:
         if self.shape is _Shape.MAP:
             with at_step(MAP_VALUE):
-                return {self._converted_key(key): self._converted(value) for key, value in stored.items()}
-        if self.shape is _Shape.SINGLE:
-            value = self._converted(_only(stored) if self.reads_parts else stored)
-            return [value] if self.writes_parts else value
-        with at_step(ELEMENT):
-            elements = [self._converted(one) for one in (_flat(stored) if self.reads_parts else stored)]
-            return _in_parts(elements) if self.writes_parts else elements
+                return {self._converted_key(key): self._converted(one) for key, one in value.items()}
+        if self.shape is _Shape.LIST:
+            with at_step(ELEMENT):
+                return [self._converted(one) for one in value]
+        return self._converted(value)
 
     def _converted(self, value: Any) -> Any:
         if isinstance(value, TtlValue):
@@ -381,6 +418,25 @@ class _Change:
 
     def _converted_key(self, key: Any) -> Any:
         return key if self.key is None else self.key(key)
+
+
+@attrs.frozen
+class _Change:
+    """Reads what a key has as one layout has it, and returns it as another does.
+
+    Attributes:
+        before: How it is stored.
+        after: How it is to be.
+        convert: Converts what the function has; None: it stays.
+    """
+
+    before: _Form
+    after: _Form
+    convert: Convert | None = None
+
+    def __call__(self, stored: Any) -> Any:
+        value = self.before.read(stored)
+        return self.after.write(value if self.convert is None else self.convert(value))
 
 
 def _only(stored: list[Any]) -> Any:
@@ -406,25 +462,28 @@ def _in_parts(elements: list[Any]) -> list[Any]:
 
 def _change(old: StateDescription, new: StateDescription) -> tuple[Any, tuple[Finding, ...]]:
     """Return what converts what a key has, and what is found on its values."""
-    was_process, becomes_process = _is_of_process(old), _has_coder(new)
     stored, declared = _stored(old), _declared(new)
-    shape = _shape(old.kind, is_single=isinstance(stored, ContentSnapshot) and stored.reader is PyFlinkBytes)
-    becomes = _shape(new.kind, is_single=isinstance(declared, PyFlinkBytes))
-    if shape is not becomes:
+    is_single = isinstance(stored, ContentSnapshot) and stored.reader is PyFlinkBytes
+    before = _Form(_shape(old.kind, is_single=is_single), _is_of_process(old))
+    after = _Form(_shape(new.kind, is_single=isinstance(declared, PyFlinkBytes)), _has_coder(new))
+    taken = after.shape if new.transform is None else _shape(new.transform.old_kind, is_single=False)
+    if before.shape is not taken:
         reason = "the two states are of different kinds for the function, whatever the layout"
-        return _Change(shape, was_process, becomes_process), (Finding(
+        return _Change(before, after), (Finding(
             "$<state>", "STATE-1", Verdict.INCOMPATIBLE, old.describe(), new.describe(), reason,
             ("keep the kind of the state", "declare the new state under another name: the old one is kept"),
         ),)  # fmt: skip
-    step = {_Shape.MAP: MAP_VALUE, _Shape.LIST: ELEMENT, _Shape.SINGLE: ""}[shape]
+    if new.transform is not None:
+        return _Change(before, after, new.transform.function), ()
+    step = {_Shape.MAP: MAP_VALUE, _Shape.LIST: ELEMENT, _Shape.SINGLE: ""}[before.shape]
     item, findings = _conversion(_content(declared), _stored_content(stored), step, new.value.converter)
     key = None
-    if shape is _Shape.MAP:
+    if before.shape is _Shape.MAP:
         serializer: Any = new.value.new_side()
         user_key = without_ttl_awareness(old.value.snapshot).children()[0]
         key, more = _conversion(_content(serializer.key), _stored_content(user_key), USER_KEY)
         findings = (*more, *findings)
-    return _Change(shape, was_process, becomes_process, item, key), findings
+    return _Change(before, after, _Values(before.shape, item, key)), findings
 
 
 @attrs.frozen

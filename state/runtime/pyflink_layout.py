@@ -65,12 +65,20 @@ def stored_state(state: StateDescriptor, mode: ExecutionMode) -> Any:
     if mode is ExecutionMode.THREAD:
         with located(state=state.name):
             return _of_java(state)
-    for name in ("transform", "fallback_deserializer"):
-        if getattr(state, name) is not None:
-            raise DeclarationError(
-                f"the state {state.name!r} of a PyFlink operator has a {name}, and its entries are bytes of PyFlink",
-                advice="use a converter, which gets the decoded value",
-            )
+    if state.fallback_deserializer is not None:
+        raise DeclarationError(
+            f"the state {state.name!r} of a PyFlink operator has a fallback_deserializer, and its entries are bytes of"
+            " PyFlink",
+            advice="use a converter, which gets the decoded value",
+        )
+    stored = _of_bytes(state)
+    # It takes what the function had, and a descriptor refuses one that takes the kind as which it is kept.
+    object.__setattr__(stored, "transform", state.transform)
+    return stored
+
+
+def _of_bytes(state: StateDescriptor) -> StateDescriptor:
+    """Return the descriptor of a state in process mode."""
     name, converter = PREFIX + state.name, state.converter
     common = {one: getattr(state, one) for one in ("time_to_live", "former_time_to_live")}
     common["namespace"] = _window_of(state)

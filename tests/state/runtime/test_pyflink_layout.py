@@ -10,7 +10,6 @@ from stateshift import (
     MapStateDescriptor,
     Operator,
     ReducingStateDescriptor,
-    StateTransform,
     UserCodeFailed,
     ValueStateDescriptor,
 )
@@ -115,11 +114,6 @@ def test_a_function_that_does_more_than_ask_is_refused():
         Operator.pyflink("counts", ReadsAtOnce(), key=LONG)
 
 
-@pytest.mark.parametrize(
-    "given",
-    [{"transform": StateTransform.from_list(sum)}, {"fallback_deserializer": object()}],
-    ids=["transform", "fallback"],
-)
-def test_what_takes_entries_of_flink_is_refused(given):
+def test_what_reads_bytes_of_flink_is_refused():
     with pytest.raises(DeclarationError, match="its entries are bytes of PyFlink"):
-        Operator.pyflink("counts", [ValueStateDescriptor("count", LONG, **given)], key=LONG)
+        Operator.pyflink("counts", [ValueStateDescriptor("count", LONG, fallback_deserializer=object())], key=LONG)
