@@ -12,7 +12,7 @@ from ...compat.check import check
 from ...compat.description import JobDescription, OperatorDescription
 from ...compat.edits import Edits
 from ...compat.gate.recording import digest, from_json, to_json
-from ...compat.lazy_tables import state_in
+from ...compat.lazy_tables import number_of, state_in
 from ...compat.policy import Policy
 from ...compat.repartition import Repartition
 from ...serializers.compatibility import Decision, Flag, Verdict
@@ -111,7 +111,7 @@ class UpgradeJudgement:
                 advice='pass on_incompatible="migrate", too',
             )
         tables = [state.name for one in self._stored.operators for state in one.states]
-        if options.edits and (lazy := sorted({state_in(name) for name in tables if state_in(name) != name})):
+        if options.edits and (lazy := sorted({state_in(name) for name in tables if number_of(name)})):
             raise DeclarationError.before_writing(
                 f"the lazy migration of {', '.join(map(repr, lazy))} is not over, and edits would change a part of it",
                 advice='start once without edits, with on_incompatible="migrate"; and with edits some batches later',
