@@ -266,6 +266,35 @@ def test_a_failed_run_publishes_nothing(tmp_path):
     assert not (tmp_path / "sp").exists()
 
 
+def test_files_configure_a_run_and_a_call_wins(tmp_path, monkeypatch):
+    conf = tmp_path / "conf"
+    conf.mkdir()
+    (conf / "config.yaml").write_text("parallelism:\n  default: 2\npipeline.max-parallelism: 64\n")
+    (tmp_path / "pyproject.toml").write_text("[tool.stateshift]\nparallelism.default = 3\n")
+    (tmp_path / "other.yaml").write_text("parallelism.default: 4\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FLINK_CONF_DIR", str(conf))
+    made = StreamExecutionEnvironment.get_execution_environment
+
+    assert (3, 64) == (made().get_parallelism(), made().get_max_parallelism())
+    assert (4, 64) == (made("other.yaml").get_parallelism(), made(tmp_path / "other.yaml").get_max_parallelism())
+    assert 5 == made().configure("other.yaml").set_parallelism(5).get_parallelism()
+    with pytest.raises(DeclarationError, match="3 is no configuration"):
+        made(3)
+    monkeypatch.setenv("STATESHIFT_PARALLELISM_DEFAULT", "6")
+    env = made()
+    found = env.from_collection(range(8)).rebalance().map(Subtask()).execute_and_collect()
+    assert set(range(6)) == set(found)
+
+
+class Subtask(MapFunction):
+    def open(self, runtime_context):
+        self.number = runtime_context.get_index_of_this_subtask()
+
+    def map(self, value):
+        return self.number
+
+
 def test_the_environment_and_the_project_configure_a_run(tmp_path, monkeypatch):
     results(totals(environment()), savepoint=tmp_path / "sp")
     monkeypatch.setenv("STATESHIFT_EXECUTION_SAVEPOINT_PATH", str(tmp_path / "sp"))
