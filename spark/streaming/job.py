@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from ...state.savepoint.reader import Savepoint
     from ...state.streaming.failures import ErrorPolicy
     from ...state.streaming.slot import OperatorSpec
+    from .query_plan import Work
 
 _DEFAULTS = {"state.backend.type": "rocksdb", "execution.checkpointing.incremental": True}
 """What holds on Spark where nothing is configured."""
@@ -334,14 +335,24 @@ class StreamJob:
             slots = self.slots or inputs[0].df.sparkSession.sparkContext.defaultParallelism
             key_groups = self.max_parallelism or DEFAULT_KEY_GROUPS
             self.bounded[uid] = BoundedOperator.of(self.plan, inputs, work, min(slots, key_groups), key_groups)
-            results = self.bounded[uid].results
-        else:
-            carrier = self._carrier or self._carriers_before.get(uid)
-            carrier, results = self.plan.results(inputs, work, carrier, is_first=not self.operators)
-            self.operators[uid], self.carriers[uid] = work.spec, carrier
-            if (converter := inputs[0].key_converter) is not None:
-                self.key_converters[uid] = converter
-        self.functions[uid] = function
+            self.functions[uid] = function
+            return self.bounded[uid].results
+        results = self.add_work(inputs, work)
+        if (converter := inputs[0].key_converter) is not None:
+            self.key_converters[uid] = converter
+        return results
+
+    def add_work(self, inputs: Sequence[Input], work: Work) -> DataFrame:
+        """Return the results of a new operator of a query.
+
+        Args:
+            inputs: Its inputs.
+            work: What its tasks get.
+        """
+        uid = work.spec.uid
+        carrier = self._carrier or self._carriers_before.get(uid)
+        carrier, results = self.plan.results(inputs, work, carrier, is_first=not self.operators)
+        self.operators[uid], self.carriers[uid], self.functions[uid] = work.spec, carrier, work.function
         return results
 
     @cached_property

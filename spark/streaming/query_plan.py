@@ -202,8 +202,7 @@ class Plan:
 
         with work.shipped(inputs[0].df.sparkSession):
             runner = SlotRunner(self.run, work.settings, work.spec, work.readers, work.writer, work.serializers)
-            blobs = [self._packed(one, index, work) for index, one in enumerate(inputs)]
-            rows = reduce(DataFrame.unionByName, blobs)
+            rows = reduce(DataFrame.unionByName, self.packed(inputs, work))
             if carrier is None:
                 carrier, packed = chosen(rows, runner, self.output_mode, is_first=is_first)
             else:
@@ -212,8 +211,13 @@ class Plan:
                 Unpacking(), from_arrow_schema(work.writer.schema)
             )
 
-    def _packed(self, one: Input, index: int, work: Work) -> DataFrame:
-        return one.df.mapInArrow(self.packing(one, index, work.settings, tolerates=work.spec.tolerates), BLOBS)
+    def packed(self, inputs: Sequence[Input], work: Work) -> list[DataFrame]:
+        """Return the packed rows of each input."""
+        tolerates = work.spec.tolerates
+        return [
+            one.df.mapInArrow(self.packing(one, index, work.settings, tolerates=tolerates), BLOBS)
+            for index, one in enumerate(inputs)
+        ]
 
     def packing(self, one: Input, index: int, settings: Settings, *, tolerates: bool) -> Packing:
         """Return the packing of the rows of an input.

@@ -276,8 +276,13 @@ class Opened:
     ended_s: float
 
 
-def function_failed(error: Exception, task: SlotTask) -> FunctionFailed:
-    """Return the error of a user's function, with the element and the line of the user's code that raised it."""
+def function_failed(error: Exception, task: SlotTask | None) -> FunctionFailed:
+    """Return the error of a user's function, with the element and the line of the user's code that raised it.
+
+    Args:
+        error: The error.
+        task: The slot; None: the function has no state, and belongs to none.
+    """
     where = ", ".join(getattr(error, "__notes__", ()))
     frames = [
         summary
@@ -287,7 +292,7 @@ def function_failed(error: Exception, task: SlotTask) -> FunctionFailed:
         if not frame.f_globals.get("__name__", "").startswith(_PACKAGE)
     ]
     hint = ""
-    if isinstance(error, TypeError) and not task.has_event_time:
+    if isinstance(error, TypeError) and task is not None and not task.has_event_time:
         hint = "; its elements have no time stamps: if it needs them, name their column: stream(df, timestamp=…)"
     if isinstance(error, ModuleNotFoundError):
         hint = (

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Set
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ...serializers.errors import DeclarationError, shown
 from ...serializers.hints import serializer_for
@@ -33,17 +34,18 @@ class Elements(SourceFunction):
 
     Args:
         elements: The elements.
+        is_ordered: Whether the collection had an order.
     """
 
-    def __init__(self, elements: list[Any]) -> None:
-        self._elements = elements
+    def __init__(self, elements: list[Any], *, is_ordered: bool = True) -> None:
+        self.elements, self.is_ordered = elements, is_ordered
 
     def __deepcopy__(self, _: Any) -> Elements:
         return self
 
     def run(self, ctx: SourceContext) -> None:
         collect = ctx.collect
-        for element in self._elements:
+        for element in self.elements:
             collect(element)
 
     def cancel(self) -> None:
@@ -133,7 +135,10 @@ class StreamExecutionEnvironment:
 
     Attributes:
         settings: What holds for a run.
+        on_spark: Runs a program on Spark, which this package does not know; `stateshift.pyflink` sets it.
     """
+
+    on_spark: ClassVar[Callable[..., JobExecutionResult] | None] = None
 
     def __init__(self) -> None:
         self.settings = Settings.of_places()
@@ -245,7 +250,8 @@ class StreamExecutionEnvironment:
             of_rows = serializer_for(typed).snapshot_configuration().kind == "row"
             rows = (Row._of(one) if of_rows and isinstance(one, tuple | list) else one for one in elements)  # noqa: SLF001
             elements = list(map(passing(typed), rows))
-        made = Transformation(Elements(elements), "Collection Source")
+        body = Elements(elements, is_ordered=not isinstance(collection, Set))
+        made = Transformation(body, "Collection Source")
         return DataStream(self, self.added(made)._edges, typed)  # noqa: SLF001 - its own package
 
     def from_source(
@@ -305,8 +311,10 @@ class StreamExecutionEnvironment:
         savepoint: str | os.PathLike[str] | None = None,
         on_incompatible: str = "refuse",
         options: MigrationOptions = RESTORING,
+        spark: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> JobExecutionResult:
-        """Run all that was declared since the last run, to the end of its input.
+        """Run all that was declared since the last run, to the end of its input: in this process, or on Spark.
 
         Args:
             job_name: The name of the job.
@@ -316,15 +324,39 @@ class StreamExecutionEnvironment:
             on_incompatible: What happens where state of `execution.savepoint.path` needs a migration: "refuse"; or
                 "migrate", into a new folder beside it.
             options: The options of the check and the migration.
+            spark: A session of Spark, which runs the program. Sources run beside it, functions in its workers, and
+                sinks in this process. A batch that fails leaves no trace in state, and its results come again.
+                What a `FileSink` writes is there once. Another sink gets a batch once, unless this process dies, or the
+                sink fails, in the midst of it: then the whole batch comes again. None: it is run in this process.
+            checkpoint: With `spark`: the folder of Spark's checkpoint and of the state. A program that was run with it
+                before goes on from there, also where it died: with what its sources have further. Its elements are not
+                read again, and `execution.savepoint.path` counts at its first run alone.
 
         Raises:
             RestoreRefused: The functions cannot go on from the state, or not without a migration; nothing was run.
-            DeclarationError: The program cannot be run as it is declared.
+            DeclarationError: The program cannot be run as it is declared; or Spark cannot carry it.
             TargetExists: The folder of the savepoint is not empty.
+            StreamingQueryException: A function failed on Spark; it begins with what the function raised.
         """
-        if not isinstance(savepoint, str | os.PathLike | None):
-            raise DeclarationError(f"the savepoint is {shown(savepoint)}, not a folder", advice="name one, or None")
-        return self.run(lambda: False, "" if savepoint is None else str(savepoint), on_incompatible, options)
+        for name, given in (("savepoint", savepoint), ("checkpoint", checkpoint)):
+            if not isinstance(given, str | os.PathLike | None):
+                raise DeclarationError(f"the {name} is {shown(given)}, not a folder", advice="name one, or None")
+        target = "" if savepoint is None else str(savepoint)
+        if (spark is None) != (checkpoint is None):
+            raise DeclarationError(
+                "a program on Spark needs a folder for its checkpoint"
+                if checkpoint is None
+                else f"the checkpoint {checkpoint} is one of Spark, and no session is given",
+                advice='execute(spark=session, checkpoint="FOLDER")'
+                + ("" if checkpoint is None else "; local checkpoints are in execution.checkpointing.dir"),
+            )
+        if spark is None:
+            return self.run(lambda: False, target, on_incompatible, options)
+        if self.on_spark is None:
+            raise DeclarationError(
+                "this environment knows no Spark", advice="import it from stateshift.pyflink.datastream"
+            )
+        return self.on_spark(self._taken(), self.settings, spark, checkpoint, target, on_incompatible, options)
 
     def run(
         self,
@@ -334,14 +366,18 @@ class StreamExecutionEnvironment:
         options: MigrationOptions = RESTORING,
     ) -> JobExecutionResult:
         """As `execute`, until there is enough; streams call it."""
-        last, self._pending = self._pending, []
-        if not last:
-            raise DeclarationError("there is nothing to run: no operator was declared since the last run")
         try:
-            return LocalRun(last, self.settings, on_incompatible, options, is_enough).run(savepoint)
+            return LocalRun(self._taken(), self.settings, on_incompatible, options, is_enough).run(savepoint)
         except Exception as error:
             error.with_traceback(_shortened(error.__traceback__))
             raise
+
+    def _taken(self) -> list[Transformation]:
+        """Return what was declared since the last run, and forget it."""
+        last, self._pending = self._pending, []
+        if not last:
+            raise DeclarationError("there is nothing to run: no operator was declared since the last run")
+        return last
 
 
 _PACKAGE = __name__.partition(".")[0] + "."

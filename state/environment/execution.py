@@ -119,7 +119,7 @@ class LocalRun:
         self._settings, self._migrates, self._options = settings, on_incompatible == "migrate", options
         self.job_id, self.rest = uuid.uuid4().hex, Rest(self._beat, is_enough)
         self._program = in_order(last)
-        self._uids = _uids(self._program)
+        self._uids = uids_of(self._program)
         self._following: dict[Transformation, list[tuple[Transformation, int, Edge]]] = {}
         for one in self._program:
             for index, edges in enumerate(one.inputs):
@@ -189,7 +189,7 @@ class LocalRun:
             self._build(None)
             return
         savepoint = Savepoint.open(self._settings.savepoint)
-        self._refuse_unclaimed(savepoint)
+        refuse_unclaimed(savepoint, self._uids.values(), self._settings)
         refused = self._build(savepoint)
         if refused:
             declared = [task.declared for task in self._tasks() if task.task.index == 0]
@@ -217,22 +217,11 @@ class LocalRun:
                 error.advice = 'pass on_incompatible="migrate" to execute: the savepoint is migrated, beside it'
             raise
 
-    def _refuse_unclaimed(self, savepoint: Savepoint) -> None:
-        ids = {Operator.named(uid).id for uid in self._uids.values()}
-        lost = [one.title for one in savepoint.operators if one.operator_id not in ids and one.size_bytes]
-        if lost and not self._settings.ignores_unclaimed:
-            raise DeclarationError.before_writing(
-                f"the savepoint {savepoint.place} has state of operators that the program does not have:"
-                f" {', '.join(lost)}",
-                advice="give the operators the uid that the state was written with; or set"
-                " execution.savepoint.ignore-unclaimed-state, which leaves their state behind",
-            )
-
     def _build(self, savepoint: Savepoint | None) -> list[RestoreRefused]:
         """Create and open all subtasks, the last ones first; return why operators cannot go on from the savepoint."""
         refused = []
         for one in reversed(self._program):
-            found = _stored(savepoint, self._uids[one])
+            found = stored_operator(savepoint, self._uids[one])
             with located(one.title):
                 stations = self._stations[one] = self._created(one, found)
             for number, station in enumerate(stations):
@@ -273,8 +262,8 @@ class LocalRun:
         found: dict[OutputTag | None, list[Collect]] = {}
         for following, index, edge in self._following.get(one, ()):
             found.setdefault(edge.tag, []).append(self._way(one, number, following, index, edge))
-        typed = {tag: _typed(one.output_type if tag is None else tag.type_info, ways) for tag, ways in found.items()}
-        main = typed.pop(None, None) or _typed(one.output_type, [])
+        typed = {tag: typed_way(one.output_type if tag is None else tag.type_info, ways) for tag, ways in found.items()}
+        main = typed.pop(None, None) or typed_way(one.output_type, [])
         return Outputs(main, {tag: collect for tag, collect in typed.items() if tag is not None})
 
     def _way(self, one: Transformation, number: int, following: Transformation, index: int, edge: Edge) -> Collect:
@@ -282,7 +271,7 @@ class LocalRun:
         targets = self._stations[following]
         pushes = [target.push(index, edge) for target in targets]
         if edge.partition is Partition.BROADCAST:
-            return _to_all(pushes)
+            return to_all(pushes)
         if len(pushes) == 1:
             return pushes[0]
         if _is_forward(edge, self._stations[one], targets):
@@ -369,7 +358,7 @@ class LocalRun:
             task.notify_checkpoint_complete(self._checkpoint_id)
 
 
-def _uids(program: Sequence[Transformation]) -> dict[Transformation, str]:
+def uids_of(program: Sequence[Transformation]) -> dict[Transformation, str]:
     """Return the uid of each transformation; of one that has none, by its place in the program.
 
     Raises:
@@ -384,7 +373,28 @@ def _uids(program: Sequence[Transformation]) -> dict[Transformation, str]:
     return uids
 
 
-def _stored(savepoint: Savepoint | None, uid: str) -> StoredOperator | None:
+def refuse_unclaimed(savepoint: Savepoint, uids: Iterable[str], settings: Settings) -> None:
+    """Refuse state of operators that the program does not have, unless the settings allow it.
+
+    Args:
+        savepoint: What the program starts from.
+        uids: The uids of its operators.
+        settings: What holds for the run.
+
+    Raises:
+        DeclarationError: There is such state.
+    """
+    ids = {Operator.named(uid).id for uid in uids}
+    lost = [one.title for one in savepoint.operators if one.operator_id not in ids and one.size_bytes]
+    if lost and not settings.ignores_unclaimed:
+        raise DeclarationError.before_writing(
+            f"the savepoint {savepoint.place} has state of operators that the program does not have: {', '.join(lost)}",
+            advice="give the operators the uid that the state was written with; or set"
+            " execution.savepoint.ignore-unclaimed-state, which leaves their state behind",
+        )
+
+
+def stored_operator(savepoint: Savepoint | None, uid: str) -> StoredOperator | None:
     """Return the state of an operator in a savepoint; None: it has none."""
     identity = Operator.named(uid).id
     if savepoint is None or all(one.operator_id != identity for one in savepoint.operators):
@@ -402,21 +412,23 @@ def _is_forward(edge: Edge, origins: Sequence[Station], targets: Sequence[Statio
     return edge.partition is Partition.FORWARD and len(origins) == len(targets)
 
 
-def _typed(type_info: Any, ways: Sequence[Collect]) -> Collect:
+def typed_way(type_info: Any, ways: Sequence[Collect]) -> Collect:
     """Return what takes a result to all its ways; where it has a type, as it is after it was written and read."""
-    collect = ways[0] if len(ways) == 1 else _to_all(ways)
+    collect = ways[0] if len(ways) == 1 else to_all(ways)
     if type_info is None:
         return collect
     passed = passing(type_info)
     return lambda value, timestamp: collect(passed(value), timestamp)
 
 
-def _to_all(ways: Sequence[Collect]) -> Collect:
-    def to_all(value: Any, timestamp: int | None) -> None:
+def to_all(ways: Sequence[Collect]) -> Collect:
+    """Return what takes a result to all its ways."""
+
+    def to_each(value: Any, timestamp: int | None) -> None:
         for way in ways:
             way(value, timestamp)
 
-    return to_all
+    return to_each
 
 
 def _in_turn(ways: Sequence[Collect]) -> Collect:

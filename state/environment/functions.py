@@ -29,7 +29,7 @@ REDUCE_STATE = "_reduce_state"
 """The state of keyed `reduce`, `sum` and the like. PyFlink adds a random part, and never finds the state again."""
 
 
-class _Plain(Function):
+class Plain(Function):
     """A plain function as one of a class; all subtasks call the same one.
 
     Args:
@@ -39,18 +39,18 @@ class _Plain(Function):
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self._function = function
 
-    def __deepcopy__(self, _: Any) -> _Plain:
+    def __deepcopy__(self, _: Any) -> Plain:
         return type(self)(self._function)
 
 
-class PlainMap(_Plain, MapFunction):
+class PlainMap(Plain, MapFunction):
     """A plain function as a `MapFunction`."""
 
     def map(self, value: Any) -> Any:
         return self._function(value)
 
 
-class PlainFlatMap(_Plain, FlatMapFunction):
+class PlainFlatMap(Plain, FlatMapFunction):
     """A plain function as a `FlatMapFunction`."""
 
     def flat_map(self, value: Any) -> Iterable[Any] | None:
@@ -58,14 +58,14 @@ class PlainFlatMap(_Plain, FlatMapFunction):
         return results
 
 
-class PlainFilter(_Plain, FilterFunction):
+class PlainFilter(Plain, FilterFunction):
     """A plain function as a `FilterFunction`."""
 
     def filter(self, value: Any) -> bool:
         return bool(self._function(value))
 
 
-class PlainSink(_Plain, SinkFunction):
+class PlainSink(Plain, SinkFunction):
     """A plain function as a `SinkFunction`."""
 
     def invoke(self, value: Any) -> None:

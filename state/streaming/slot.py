@@ -79,6 +79,7 @@ class OperatorSpec:
         backend: Creates the keyed backends.
         in_order: Whether the elements of a batch are processed in the order of their time stamps.
         on_error: What becomes of elements that cannot be processed.
+        is_timed: Whether results come as pairs, with their time stamps.
     """
 
     uid: str
@@ -88,6 +89,7 @@ class OperatorSpec:
     backend: BackendFactory
     in_order: bool = True
     on_error: ErrorPolicy = FAIL
+    is_timed: bool = False
 
     @property
     def tolerates(self) -> bool:
@@ -235,13 +237,13 @@ class SlotTask(FunctionSubtask):
         self._write, self._most_results = write, most
 
     def _collect(self, value: Any, timestamp: int | None) -> None:
-        self.results.append(value)
+        self.results.append((value, timestamp) if self._spec.is_timed else value)
         self.origins.append(self._origin())
         if len(self.results) == self._most_results and self._write is not None:
             self._write()
 
     def _collect_side(self, tag: OutputTag, value: Any, timestamp: int | None) -> None:
-        self.side_results.append((tag, value))
+        self.side_results.append((tag, (value, timestamp) if self._spec.is_timed else value))
         self.side_origins.append(self._origin())
         if len(self.side_results) == self._most_results and self._write is not None:
             self._write()
