@@ -6,5 +6,5 @@
     wire     elements on their way between workers
     sinks    the sinks, in this process
 
-    source ──steps──> operator ──steps──> (another operator …) ──steps──> sinks
+Elements go from sources by steps to an operator, from there perhaps to another one, and at last by steps to the sinks.
 """

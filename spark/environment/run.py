@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
 from datetime import timedelta
 from functools import reduce
 from time import monotonic
@@ -12,27 +10,26 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...compat.edits import Edits
-from ...serializers.errors import DeclarationError, StateShiftError, shown, values_are_redacted
+from ...serializers.compatibility import Decision
 from ...serializers.hints import serializer_for
 from ...serializers.pickled.serializers import PickleSerializer
 from ...serializers.registry import registry
 from ...state.backends.configuration import options as known_options
+from ...state.backends.restore_check import RestoreRefused
 from ...state.directory.committed_state import committed_batch
 from ...state.directory.directory import StateDirectory
 from ...state.directory.holds import held
 from ...state.environment.environment import Elements
 from ...state.environment.execution import JobExecutionResult, refuse_unclaimed
 from ...state.environment.graph import Partition
-from ...state.formats.spark.commit_log import last_committed
 from ...state.migration.options import MigrationOptions
 from ...state.publication.publish import check_target
 from ...state.savepoint.reader import Savepoint
 from ...state.storage.files import Folder
-from ...state.streaming.slot import InputSpec, OperatorSpec
+from ...state.streaming.slot import OperatorSpec
 from ...state.streaming.source import SourceSpec
 from ..connect import refuse_connect
 from ..migrate import migrate
-from ..streaming.elements import ResultWriter
 from ..streaming.job import StreamJob
 from ..streaming.query_plan import DEFAULT_KEY_GROUPS, Input, Work
 from ..streaming.sources import source_frame
@@ -45,6 +42,9 @@ from .steps import ROWS, Out, Step, Steps, Way
 from .wire import AT, Collection, ResultRows, RowPlan, RowReader, SourceRows, with_begun
 
 if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable
+
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -171,7 +171,7 @@ class Query:
     def _input(self, place: Place, key: Any) -> Input:
         has_keys = key is not None and any(edge.partition is Partition.KEYED for edge in place.edges)
         to_all = any(edge.partition is Partition.BROADCAST for edge in place.edges)
-        spec = attrs.evolve(self._shape.spec(place), has_keys=has_keys)
+        spec = attrs.evolve(self._shape.specs[place], has_keys=has_keys)
         frames = [self._behind(origin, place) for origin in self._shape.origins(place)]
         df = reduce(type(frames[0]).unionByName, frames)
         at = AT if spec.delay_ms is not None else ""
@@ -193,9 +193,7 @@ class Query:
             outs = [(edge, None, number) for number, edge in enumerate(place.edges) if edge.origin is one]
             return tuple(_way(one, edge, step, out) for edge, step, out in (*to_steps, *outs))
 
-        made = tuple(
-            Step(attrs.evolve(one, inputs=((),), key_type=None), shape.uids[one], ways(one)) for one in steps
-        )
+        made = tuple(Step(attrs.evolve(one, inputs=((),), key_type=None), shape.uids[one], ways(one)) for one in steps)
         outs = tuple(_out(shape, place, number) for number in range(len(place.edges)))
         settings = WorkerSettings.of(self._spark)
         work = Steps(self.job.plan.run, settings, self._own, origin.name, ways(origin), made, outs)
@@ -227,6 +225,10 @@ class Query:
             query.awaitTermination()
             if ends_time and self.job.operators:
                 self.job.drain(self._writer(sinks))
+        except RestoreRefused as error:
+            if error.report.decision is not Decision.REFUSE:
+                error.advice = 'pass on_incompatible="migrate" to execute: the state is migrated before the start'
+            raise
         except StreamingQueryException:
             if sinks.error is not None:
                 raise sinks.error from None

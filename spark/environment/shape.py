@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -28,7 +28,7 @@ from ...state.runtime.windows.triggers import milliseconds
 from ...state.streaming.slot import InputSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from ...state.environment.graph import Edge, Transformation
     from ...state.environment.settings import Settings
@@ -82,6 +82,7 @@ class Shape:
         program: All transformations, each after those that it gets elements from.
         uids: Their uids, as in a local run.
         settings: What holds for its run.
+        specs: The event time of each input.
 
     Raises:
         DeclarationError: The program cannot be carried; the error names the operator, and the way out.
@@ -94,6 +95,7 @@ class Shape:
         for one in self.program:
             self._require_carried(one)
         self._require_used_once()
+        self.specs = {place: self._spec(place) for place in self.places if place.operator is not None}
 
     def of(self, role: Role) -> list[Transformation]:
         """Return the transformations of a role, in their order."""
@@ -106,9 +108,7 @@ class Shape:
     @cached_property
     def places(self) -> list[Place]:
         """The inputs of all operators in their order, and at last the sinks."""
-        inputs = [
-            Place(one, index, edges) for one in self.of(Role.OPERATOR) for index, edges in enumerate(one.inputs)
-        ]
+        inputs = [Place(one, index, edges) for one in self.of(Role.OPERATOR) for index, edges in enumerate(one.inputs)]
         sinks = [edge for one in self.of(Role.SINK) for edge in one.inputs[0]]
         return [*inputs, Place(None, 0, tuple(sinks))]
 
@@ -129,7 +129,7 @@ class Shape:
             yield from self._before(edge.origin)
 
     def rank(self, one: Transformation) -> int:
-        """Return the number of the first source that elements of a transformation come from, as sources were declared."""
+        """Return the number of the first source that elements of a transformation come from."""
         edges = [edge for edges in one.inputs for edge in edges]
         return min((self.rank(edge.origin) for edge in edges), default=one.number)
 
@@ -149,7 +149,7 @@ class Shape:
 
     # Event time
 
-    def spec(self, place: Place) -> InputSpec:
+    def _spec(self, place: Place) -> InputSpec:
         """Return the event time of an input.
 
         Raises:
@@ -160,8 +160,8 @@ class Shape:
         if len(found) > 1 and any(one.max_out_of_orderness is not None for one in strategies):
             names = ", ".join(sorted(self.named(one) for one in found))
             raise DeclarationError(
-                f"the elements of an input of {self._named(place)} get their time stamps in several places ({names}), and"
-                " Spark carries one watermark for an input",
+                f"the elements of an input of {self._named(place)} get their time stamps in several places ({names}),"
+                " and Spark carries one watermark for an input",
                 advice="assign them once, behind the union: union(…).assign_timestamps_and_watermarks(…)",
             )
         if len(found) != 1 or not strategies or self.settings.is_batch:
@@ -216,7 +216,7 @@ class Shape:
         }
         if len(set_ones) > 1:
             raise DeclarationError(
-                f"operators have {' and '.join(map(str, sorted(set_ones)))} key groups: a query of Spark has one number",
+                f"operators have {' and '.join(map(str, sorted(set_ones)))} key groups, and a query has one number",
                 advice="set_max_parallelism the same for all",
             )
         return next(iter(set_ones), self.settings.max_parallelism)
@@ -257,7 +257,3 @@ class Shape:
                     advice=f"cut the program in two behind {one.name!r}: one writes its results to files"
                     " (sink_to(FileSink…)), and the other reads them (from_source(FileSource…))",
                 )
-
-    def sinks(self, place: Place) -> Sequence[Transformation]:
-        """Return the sinks of the edges of the last place."""
-        return [self.sink_of(number) for number in range(len(place.edges))]

@@ -7,7 +7,7 @@ Spark repeats, because the query ended before it was committed, is left out if t
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...state.backends.heap.backend import HashMapStateBackend
 from ...state.backends.restore_check import RESTORING
@@ -83,12 +83,13 @@ class Sinks(ExitStack):
             batch: The rows behind all steps.
             number: The number of the batch.
         """
+        rows = batch.select("place", "value", "at").collect()
+        if number + 1 < self._storage.next_id:
+            return
         try:
-            rows = batch.select("place", "value", "at").collect()
-            if number + 1 >= self._storage.next_id:
-                for place, value, at in rows:
-                    self._pushes[place](loaded(bytes(value)), at)
-                self._write(number + 1)
+            for place, value, at in rows:
+                self._pushes[place](loaded(bytes(value)), at)
+            self._write(number + 1)
         except BaseException as error:
             self.error = error
             raise

@@ -138,7 +138,9 @@ class ResultRows(ResultWriter):
         arrays = [pa.array(column, field.type) for column, field in zip((tags, values, times), _RESULTS, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=_RESULTS)
 
-    def _rows(self, results: list[tuple[str | None, Any, int | None]]) -> Iterator[tuple[str | None, bytes, int | None]]:
+    def _rows(
+        self, results: list[tuple[str | None, Any, int | None]]
+    ) -> Iterator[tuple[str | None, bytes, int | None]]:
         for tag, value, at in results:
             if tag in self.tags:
                 yield tag, dumped(value), at

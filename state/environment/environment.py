@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Set
+from collections.abc import Set as AbstractSet
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -250,7 +250,7 @@ class StreamExecutionEnvironment:
             of_rows = serializer_for(typed).snapshot_configuration().kind == "row"
             rows = (Row._of(one) if of_rows and isinstance(one, tuple | list) else one for one in elements)  # noqa: SLF001
             elements = list(map(passing(typed), rows))
-        body = Elements(elements, is_ordered=not isinstance(collection, Set))
+        body = Elements(elements, is_ordered=not isinstance(collection, AbstractSet))
         made = Transformation(body, "Collection Source")
         return DataStream(self, self.added(made)._edges, typed)  # noqa: SLF001 - its own package
 

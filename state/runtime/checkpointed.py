@@ -186,6 +186,12 @@ def initialize_state(function: Any, context: FunctionInitializationContext) -> N
     function.initialize_state(context)
 
 
+def register_former_list(function: Any, operator_states: OperatorStateStore) -> None:
+    """Register the list of the older interface that a restore would take over, for a check without one."""
+    if isinstance(function, CheckpointedRestoring) and not isinstance(function, ListCheckpointed):
+        _list_of(function, operator_states)
+
+
 def _take_over(function: CheckpointedRestoring, context: FunctionInitializationContext) -> None:
     """Pass a function the elements of the older interface, if there are any left."""
     if not context.is_restored():

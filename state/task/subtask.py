@@ -36,6 +36,7 @@ from ..runtime.checkpointed import (
     FunctionInitializationContext,
     FunctionSnapshotContext,
     initialize_state,
+    register_former_list,
     snapshot_state,
 )
 from ..runtime.operators import FunctionOperator
@@ -194,6 +195,7 @@ class Subtask(ABC):
             RestoreRefused: The function cannot go on from what the check knows, or not without a migration.
         """
         self._set_up((), check)
+        register_former_list(self._stateful, self._operator_states)
         try:
             self.open()
         finally:
