@@ -41,7 +41,6 @@ def averages(env, elements):
     return keyed.flat_map(CountWindowAverage()).uid("average")
 
 
-@pytest.mark.slow
 def test_a_count_window_average_goes_on_from_its_checkpoint_with_another_parallelism(run):
     # The elements that were read are not read again.
     assert [(1, 4), (1, 5)] == run(averages, (ELEMENTS[:3], 1), (ELEMENTS, 3))
