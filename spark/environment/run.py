@@ -9,29 +9,25 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...compat.edits import Edits
 from ...serializers.compatibility import Decision
 from ...serializers.hints import serializer_for
-from ...serializers.pickled.serializers import PickleSerializer
 from ...serializers.registry import registry
 from ...state.backends.configuration import options as known_options
 from ...state.backends.restore_check import RestoreRefused
-from ...state.directory.committed_state import committed_batch
-from ...state.directory.directory import StateDirectory
-from ...state.directory.holds import held
 from ...state.environment.environment import Elements
 from ...state.environment.execution import JobExecutionResult, refuse_unclaimed
 from ...state.environment.graph import Partition
-from ...state.migration.options import MigrationOptions
+from ...state.environment.streams import ANY
 from ...state.publication.publish import check_target
+from ...state.runtime.checkpointed import DEFAULT_STATE
 from ...state.savepoint.reader import Savepoint
 from ...state.storage.files import Folder
 from ...state.streaming.slot import OperatorSpec
 from ...state.streaming.source import SourceSpec
 from ..connect import refuse_connect
-from ..migrate import migrate
 from ..streaming.job import StreamJob
 from ..streaming.query_plan import DEFAULT_KEY_GROUPS, Input, Work
+from ..streaming.savepoints import take_savepoint
 from ..streaming.sources import source_frame
 from ..user_modules import shipped
 from ..worker import Settings as WorkerSettings
@@ -50,9 +46,9 @@ if TYPE_CHECKING:
 
     from ...state.environment.graph import Edge, Transformation
     from ...state.environment.settings import Settings
+    from ...state.migration.options import MigrationOptions
     from .shape import Place
 
-_ANY: Any = PickleSerializer(object)
 _FOR_EVER = timedelta(days=3650)
 _MOST_ROWS = 100_000
 """How many elements of a source a batch has at most."""
@@ -140,7 +136,7 @@ class Query:
         function = Collection(one.body.elements, one.name) if isinstance(one.body, Elements) else one.body
         spec = SourceSpec(uid, b"", job.max_parallelism or DEFAULT_KEY_GROUPS, _MOST_ROWS, has_times=True)
         job.sources[uid], job.functions[uid] = spec, function
-        rows, wait_s = SourceRows(_ANY), _FOR_EVER.total_seconds()
+        rows, wait_s = SourceRows(ANY), _FOR_EVER.total_seconds()
         return source_frame(self._spark, with_begun(function), spec, job.plan.run, rows, AT, wait_s)
 
     def _operator(self, one: Transformation, places: list[Place]) -> DataFrame:
@@ -150,11 +146,11 @@ class Query:
         ranks = [min((shape.rank(origin) for origin in shape.origins(place)), default=0) for place in places]
         plan = job.plan = attrs.evolve(self._plan, order=tuple(sorted(range(len(ranks)), key=ranks.__getitem__)))
         readers = tuple(
-            RowReader(_ANY, ("value",), one.key, one.key_columns, AT if one.spec.delay_ms is not None else "")
+            RowReader(ANY, ("value",), one.key, one.key_columns, AT if one.spec.delay_ms is not None else "")
             for one in inputs
         )
         used = [edge for place in shape.places for edge in self._entries(one, place)]
-        writer = ResultRows(_ANY, tags=frozenset(None if edge.tag is None else edge.tag.tag_id for edge in used))
+        writer = ResultRows(ANY, tags=frozenset(None if edge.tag is None else edge.tag.tag_id for edge in used))
         settings = WorkerSettings.of(self._spark)
         with shipped(self._spark, (one.body, settings.additions, self._own)):
             spec = OperatorSpec(
@@ -239,14 +235,9 @@ class Query:
 
     def take_savepoint(self, target: str) -> None:
         """Write the state as a savepoint, without how far collections were read: a program gets them all again."""
-        directory = StateDirectory.open(self._state)
-        drop = tuple(f"{self._shape.uids[one]}/_default_" for one in self._shape.of(Role.SOURCE) if _is_collection(one))
-        with held(directory.folder, committed_batch(directory)):
-            migrate(self._state.place, target, options=MigrationOptions(edits=Edits(drop=drop)), session=self._spark)
-
-
-def _is_collection(one: Transformation) -> bool:
-    return isinstance(one.body, Elements)
+        collections = [one for one in self._shape.of(Role.SOURCE) if isinstance(one.body, Elements)]
+        drop = tuple(f"{self._shape.uids[one]}/{DEFAULT_STATE}" for one in collections)
+        take_savepoint(self._state.place, target, session=self._spark, drop=drop)
 
 
 def _way(one: Transformation, edge: Edge, step: int | None, out: int) -> Way:

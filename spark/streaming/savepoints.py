@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...compat.edits import Edits
 from ...compat.lazy_tables import state_in
 from ...serializers.errors import DeclarationError
 from ...state.directory.committed_state import committed_batch
 from ...state.directory.directory import StateDirectory
 from ...state.directory.holds import held
 from ...state.formats.flink.roots import folder_at
+from ...state.migration.options import MigrationOptions
 from ...state.savepoint.reader import Savepoint
 from ..migrate import migrate
 
@@ -35,6 +37,7 @@ def take_savepoint(
     announce: Callable[[MigrationReport], None] | None = None,
     progress: Callable[[Progress], None] | None = None,
     allow_roots: Iterable[AllowedRoot] = (),
+    drop: tuple[str, ...] = (),
 ) -> MigrationReport:
     """Write the state of a streaming query after its last committed batch as a canonical savepoint, which Flink reads.
 
@@ -50,6 +53,7 @@ def take_savepoint(
         announce: A function that is called once before anything is written.
         progress: A function that is called regularly with the progress so far.
         allow_roots: Further folders that may contain files of the state, such as those of a savepoint it began with.
+        drop: States to leave out, as in `Edits`.
 
     Raises:
         SavepointNotFound: There is no state directory, or its query has no committed batch; or only Spark knows which
@@ -70,6 +74,7 @@ def take_savepoint(
         return migrate(
             state_dir,
             target,
+            options=MigrationOptions(edits=Edits(drop=drop)),
             session=session,
             master=master,
             py_files=py_files,
