@@ -29,6 +29,7 @@ from ..streaming.job import StreamJob
 from ..streaming.query_plan import DEFAULT_KEY_GROUPS, Input, Work
 from ..streaming.savepoints import take_savepoint
 from ..streaming.sources import source_frame
+from ..streaming.upgrade import is_key_refused
 from ..user_modules import shipped
 from ..worker import Settings as WorkerSettings
 from ..worker import dumped
@@ -52,6 +53,10 @@ if TYPE_CHECKING:
 _FOR_EVER = timedelta(days=3650)
 _MOST_ROWS = 100_000
 """How many elements of a source a batch has at most."""
+_KEY_ADVICE = (
+    "keep the type of the keys: key_by(…, key_type=…); if PyFlink wrote the savepoint, run the program once without"
+    ' Spark, by execute(savepoint="FOLDER", on_incompatible="migrate"), and start from that savepoint'
+)
 _STATE, _SPARK, _SINKS = "state", "spark", "sinks"
 
 
@@ -224,6 +229,8 @@ class Query:
         except RestoreRefused as error:
             if error.report.decision is not Decision.REFUSE:
                 error.advice = 'pass on_incompatible="migrate" to execute: the state is migrated before the start'
+            elif is_key_refused(error):
+                error.advice = _KEY_ADVICE
             raise
         except StreamingQueryException:
             if sinks.error is not None:

@@ -198,7 +198,7 @@ class UpgradeJudgement:
                 _probe(spec, self._job.functions[spec.uid], check)
             except RestoreRefused as refused:
                 converter = self._job.key_converters.get(uid)
-                if converter is None or not _is_key_refused(refused):
+                if converter is None or not is_key_refused(refused):
                     raise
                 repartition = self.options.repartition or Repartition()
                 self.options, options = (attrs.evolve(one, repartition=repartition) for one in (self.options, options))
@@ -211,7 +211,7 @@ class UpgradeJudgement:
                 is_edit = any(way.mentions(option) for way in ways for option in _EDITS)
                 edits = _EDITS_ADVICE if is_edit and self._how != MIGRATE else ""
                 refused.advice = _LOSS_ADVICE if accepts else _WAYS_ADVICE + edits
-                if _is_key_refused(refused):
+                if is_key_refused(refused):
                     refused.advice = _KEY_ADVICE
                 raise
             if self._how == REFUSE:
@@ -358,7 +358,7 @@ def write_beginning(
     return _history(directory, name)
 
 
-def _is_key_refused(refused: RestoreRefused) -> bool:
+def is_key_refused(refused: RestoreRefused) -> bool:
     """Whether the keys have another type, and nothing converts them."""
     return any(one.key is not None and one.key.decision is Decision.REFUSE for one in refused.report.operators)
 
