@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...serializers.compatibility import Decision
+from ...serializers.errors import SavepointNotFound
 from ...serializers.hints import serializer_for
 from ...serializers.registry import registry
 from ...state.backends.configuration import options as known_options
@@ -18,6 +19,7 @@ from ...state.environment.environment import Elements
 from ...state.environment.execution import JobExecutionResult, refuse_unclaimed
 from ...state.environment.graph import Partition
 from ...state.environment.streams import ANY
+from ...state.formats.spark.commit_log import last_planned
 from ...state.publication.publish import check_target
 from ...state.runtime.checkpointed import DEFAULT_STATE
 from ...state.savepoint.reader import Savepoint
@@ -86,7 +88,7 @@ def run_on_spark(
     folder = Folder.at(checkpoint)
     if savepoint:
         check_target(Folder.at(savepoint))
-    begins = Savepoint.open(settings.savepoint) if settings.savepoint else None
+    begins = _savepoint(settings, folder)
     if begins is not None:
         refuse_unclaimed(begins, shape.uids.values(), settings)
     query = Query(shape, session, folder)
@@ -96,6 +98,18 @@ def run_on_spark(
             query.take_savepoint(savepoint)
         sinks.finish()
     return JobExecutionResult(query.job.token, round((monotonic() - start) * 1000), savepoint, folder.place)
+
+
+def _savepoint(settings: Settings, folder: Folder) -> Savepoint | None:
+    """Return the savepoint that the program starts from; None: there is none, or the query has begun and it is gone."""
+    if not settings.savepoint:
+        return None
+    try:
+        return Savepoint.open(settings.savepoint)
+    except SavepointNotFound:
+        if last_planned(folder.folder(_SPARK)) is None:
+            raise
+        return None
 
 
 class Query:
