@@ -211,7 +211,7 @@ class Query:
         made = tuple(Step(attrs.evolve(one, inputs=((),), key_type=None), shape.uids[one], ways(one)) for one in steps)
         outs = tuple(_out(shape, place, number) for number in range(len(place.edges)))
         settings = WorkerSettings.of(self._spark)
-        work = Steps(self.job.plan.run, settings, self._own, origin.name, ways(origin), made, outs)
+        work = Steps(self.job.plan.run, settings, self._own, origin.title, ways(origin), made, outs)
         with shipped(self._spark, (work,)):
             return self._frames[origin].mapInArrow(work, ROWS)
 
@@ -270,7 +270,7 @@ def _way(one: Transformation, edge: Edge, step: int | None, out: int) -> Way:
 def _out(shape: Shape, place: Place, number: int) -> Out:
     edge = place.edges[number]
     if place.operator is None:
-        return Out(shape.sink_of(number).name)
+        return Out(shape.sink_of(number).title)
     is_keyed = edge.partition is Partition.KEYED and place.operator.key_type is not None
     key = serializer_for(place.operator.key_type) if is_keyed else None
-    return Out(place.operator.name, key, edge.selector if is_keyed else None)
+    return Out(place.operator.title, key, edge.selector if is_keyed else None)

@@ -156,7 +156,7 @@ class Steps:
 def _station(step: Step) -> Station:
     one = step.transformation
     if isinstance(one.body, WatermarkStrategy):
-        return WatermarkTask(one.body, one.name)
+        return WatermarkTask(one.body, one.title)
     return FunctionTask(one, HashMapStateBackend, TaskInfo(name=one.name), step.uid)
 
 

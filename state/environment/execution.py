@@ -72,7 +72,7 @@ class JobExecutionResult:
         job_id: The id of the job, under which its checkpoints are: 32 hexadecimal digits.
         net_runtime_ms: How long it took, in milliseconds.
         savepoint: The place of the savepoint that was taken at its end; "": none was asked for.
-        checkpoint: The place of the last checkpoint that is kept; "": there is none.
+        checkpoint: The place of the last checkpoint that is kept, or of that on Spark; "": there is none.
         migrated: The place of the migrated savepoint that the run began from, with `on_incompatible="migrate"`; "":
             nothing was migrated.
     """
