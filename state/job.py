@@ -31,6 +31,7 @@ from ..serializers.errors import DeclarationError, JobNotFound, StateShiftError,
 from ..serializers.hints import serializer_for
 from ..serializers.limits import require_name
 from ..serializers.pickled.serializers import refuse_pickles
+from ..serializers.pyflink.type_infos import is_of_pyflink
 from .runtime.descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,
@@ -39,6 +40,7 @@ from .runtime.descriptors import (
     refuse_duplicates,
 )
 from .runtime.functions import Function
+from .runtime.of_pyflink import as_ours
 from .runtime.pyflink_layout import ExecutionMode, stored_key, stored_state
 from .runtime.recording import states_of
 from .timers import TimerServiceDescriptor
@@ -136,7 +138,8 @@ class Operator:
             uid: As the attribute.
             states: The states of the function as it declares them: `ValueStateDescriptor("count", Types.LONG())` for
                 what a savepoint calls `python-state-count`. Or the function itself: its `open` is called, and what it
-                asks for is noted.
+                asks for is noted. Functions, descriptors and types of PyFlink itself are taken, too, where a job file
+                imports it.
             key: The type of the keys, as in `key_by(…, key_type)`; `bytes` where that was left out. None: the operator
                 is not keyed.
             execution_mode: PyFlink's `python.execution-mode`. In each mode it keeps other state.
@@ -149,12 +152,13 @@ class Operator:
             UserCodeFailed: `open` of the function fails.
         """
         mode = ExecutionMode(execution_mode)
-        declared = states_of(states) if isinstance(states, Function) else _states(states)
+        is_function = isinstance(states, Function) or is_of_pyflink(states)
+        declared = states_of(states) if is_function else tuple(map(as_ours, _states(states)))  # type: ignore[arg-type]
         return cls(
             uid,
-            key=None if key is None else stored_key(key),
+            key=None if key is None else stored_key(as_ours(key)),
             states=[stored_state(one, mode) for one in declared],
-            broadcast_states=[stored_state(one, mode) for one in _map_states(broadcast_states)],
+            broadcast_states=[stored_state(one, mode) for one in map(as_ours, _map_states(broadcast_states))],
             **others,
         )
 

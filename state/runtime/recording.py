@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...serializers.errors import StateShiftError, UserCodeFailed, cause_text
+from .of_pyflink import as_ours
 from .runtime_context import RuntimeContext, TaskInfo
 
 if TYPE_CHECKING:
     from .descriptors import StateDescriptor
-    from .functions import Function
+    from .runtime_context import D
 
 
 class RecordingContext(RuntimeContext):
@@ -23,12 +24,18 @@ class RecordingContext(RuntimeContext):
         super().__init__(TaskInfo())
         self.descriptors: dict[str, StateDescriptor] = {}
 
+    def _expect(self, descriptor: Any, kind: type[D]) -> D:
+        return super()._expect(as_ours(descriptor), kind)
+
+    def _require(self, descriptor: StateDescriptor, what: str, function: object) -> None:
+        """Allow that a state has no function: it is not called."""
+
     def _handle(self, descriptor: Any) -> Any:
         self.descriptors.setdefault(descriptor.name, descriptor)
 
 
-def states_of(function: Function) -> tuple[StateDescriptor, ...]:
-    """Return the descriptors of the keyed states for which a function asks in `open`.
+def states_of(function: Any) -> tuple[StateDescriptor, ...]:
+    """Return the descriptors of the keyed states for which a function, ours or one of PyFlink itself, asks in `open`.
 
     Raises:
         UserCodeFailed: Its `open` fails, as where it does more than ask for state.
