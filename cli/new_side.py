@@ -151,8 +151,8 @@ new_side_options = as_one(
         "job_place",
         default="",
         metavar="MODULE:ATTRIBUTE",
-        help="The job with the new types, such as accounts:job or jobs/accounts.py:job. The current folder is searched "
-        "first.",
+        help="The job with the new types, such as accounts:job or jobs/accounts.py:job; or a function that returns the "
+        "StreamExecutionEnvironment of a program. The current folder is searched first.",
     ),
     old_job_option,
     click.option(

@@ -439,6 +439,8 @@ def load_function(place: str, *, advice: str) -> Callable[..., Any]:
 def load_job(place: str) -> Job:
     """Import the job at `module:attribute`; the attribute is a `Job` or a function without arguments that returns one.
 
+    A program counts, too: the function returns its `StreamExecutionEnvironment` instead of running it.
+
     The module may also be given as a path that ends in `.py`, such as `jobs/accounts.py:job`.
 
     Raises:
@@ -462,6 +464,8 @@ def _loaded_job(module_name: str, attribute: str, place: str) -> Job:
         raise JobNotFound(f"{module_name} has no attribute {attribute!r}; jobs in it: {jobs}") from error
     if callable(job) and not isinstance(job, Job):
         job = _made(job, place)
+    if not isinstance(job, Job) and hasattr(job, "declared_job"):  # a program; its environment imports this module
+        job = job.declared_job()
     if not isinstance(job, Job):
         raise JobNotFound(f"{place} is a {type(job).__name__}, not a stateshift.Job", advice="name a Job")
     return job

@@ -21,6 +21,7 @@ from .streams import DataStream, type_of
 from .typed import passing
 
 if TYPE_CHECKING:
+    from ..job import Job
     from collections.abc import Callable, Iterable
     from enum import Enum
 
@@ -357,6 +358,18 @@ class StreamExecutionEnvironment:
                 "this environment knows no Spark", advice="import it from stateshift.pyflink.datastream"
             )
         return self.on_spark(self._taken(), self.settings, spark, checkpoint, target, on_incompatible, options)
+
+    def declared_job(self) -> Job:
+        """Return the keyed states that the program declares, as PyFlink keeps them: what `--job` of a program means.
+
+        Functions are opened, and nothing is run.
+
+        Raises:
+            DeclarationError: An operator with state has no uid.
+        """
+        from .declared import declared_job
+
+        return declared_job(self._pending)
 
     def run(
         self,

@@ -189,3 +189,34 @@ class TestRecordedJobs:
         assert 2 == ran.status
         assert "says nothing of the savepoint that this does not say itself" in ran.stderr
         assert not (place / TYPES).exists()
+
+
+PROGRAM = """
+from stateshift.pyflink.common import Types
+from stateshift.pyflink.datastream import KeyedProcessFunction, StreamExecutionEnvironment
+from stateshift.pyflink.datastream.state import ValueStateDescriptor
+
+
+class Counts(KeyedProcessFunction):
+    def open(self, runtime_context):
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value, ctx):
+        yield value
+
+
+def build():
+    env = StreamExecutionEnvironment.get_execution_environment()
+    numbers = env.from_collection([1], Types.LONG())
+    numbers.key_by(lambda number: number, Types.LONG()).process(Counts()).uid("account-state").print()
+    return env
+"""
+
+
+def test_a_program_is_a_job(run, savepoint, job_folder):
+    (job_folder / "program.py").write_text(PROGRAM, "utf-8")
+    ran = run("check", savepoint, "--job", "program:build", "--scan", "--allow-non-restored-state")
+
+    assert 0 == ran.status
+    assert "python-state-count  list  list<bytes>: start (compatible)" in ran.stdout
+    assert "scan: none of 5 entries would fail" in ran.stdout
