@@ -21,10 +21,10 @@ from .streams import DataStream, type_of
 from .typed import passing
 
 if TYPE_CHECKING:
-    from ..job import Job
     from collections.abc import Callable, Iterable
     from enum import Enum
 
+    from ..job import Job
     from ..migration.options import MigrationOptions
     from ..runtime.sources import SourceContext
     from ..runtime.watermarks import WatermarkStrategy
