@@ -22,9 +22,9 @@ import attrs
 
 from ...serializers.errors import StateShiftError, located
 from ...serializers.views import DataOutputView
-from ..formats.flink.handles import DatabaseHandle
+from ..formats.flink.handles import AbsoluteFileHandle, DatabaseHandle, InlineHandle, RelativeFileHandle
 from ..formats.flink.keyed_stream import KeyedStreamWriter, write_keyed_header
-from ..formats.flink.sources import open_stream
+from ..formats.flink.sources import file_of, open_stream
 from ..publication.lineage import FileDigest
 from ..publication.publish import INLINE_BYTES, stream_name
 from ..publication.sink import StoredBytes, StreamSink, copied_stream
@@ -33,19 +33,22 @@ from ..rocksdb.manifest import write_manifest
 from ..rocksdb.options_file import DEFAULT_FAMILY, Family, StoredOptions, print_stored_options, read_options
 from ..rocksdb.table_writer import TableWriter
 from ..storage.files import Folder
-from .tasks import DatabasePart, TaskResult
+from .kept_families import KeptFamilies
+from .tasks import DatabasePart, KeptState, TaskResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ...compat.plan import OperatorPlan
     from ..formats.flink.blocks import Block
+    from ..formats.flink.handles import StreamHandle
     from ..formats.flink.keyed_stream import KeyedStreamHeader
     from ..rocksdb.manifest import TableFile
     from .tasks import KeyedTask, RekeyTask
 
-_MANIFEST, _OPTIONS, _FIRST_TABLE = 1, 2, 3
 _HELD_BYTES = 64 << 20
 _LENGTHS = struct.Struct(">ii")
+NOTHING_KEPT = KeptFamilies()
 _FLINKS = StoredOptions("8.10.0", (Family(DEFAULT_FAMILY, "StringAppendTESTOperator"),))
 """What Flink sets by default: for a state that was not in a database before."""
 
@@ -65,15 +68,17 @@ class Written:
         stored: The stream: all of it, or the header of a database.
         offsets: The offsets of the key groups of a canonical stream.
         database: The files of a database.
+        kept: The states of a database whose files were not read.
     """
 
     stored: StoredBytes
     offsets: tuple[int, ...] = ()
     database: tuple[DatabasePart, ...] = ()
+    kept: tuple[KeptState, ...] = ()
 
     def result(self, **facts: Any) -> TaskResult:
         """Return the result of the task; arguments as the other attributes of that."""
-        return TaskResult(self.stored, offsets=self.offsets, database=self.database, **facts)
+        return TaskResult(self.stored, offsets=self.offsets, database=self.database, kept=self.kept, **facts)
 
 
 class KeyedOutput(Protocol):
@@ -93,7 +98,11 @@ class KeyedOutput(Protocol):
 
 @contextmanager
 def keyed_output(
-    task: KeyedTask | RekeyTask, header: KeyedStreamHeader, source: Folder, target: Folder
+    task: KeyedTask | RekeyTask,
+    header: KeyedStreamHeader,
+    source: Folder,
+    target: Folder,
+    kept: KeptFamilies = NOTHING_KEPT,
 ) -> Iterator[KeyedOutput]:
     """Open the output of a task; if the `with` block fails, what was written is removed.
 
@@ -102,6 +111,7 @@ def keyed_output(
         header: The header of what is written.
         source: The folder of the stored state.
         target: The folder to write to.
+        kept: The column families of a database that stay as they are.
 
     Raises:
         UnsupportedFormat: A column family of the source has files that cannot be written.
@@ -113,8 +123,9 @@ def keyed_output(
             yield _Canonical(sink, KeyedStreamWriter(header, task.key_groups, sink.write))
         return
     with tempfile.TemporaryDirectory(prefix="stateshift-rocksdb-", ignore_cleanup_errors=True) as scratch:
-        database = _Database(header, _options_of(task, source), target, name, Path(scratch))
+        database = _Database(header, _options_of(task, source), target, name, Path(scratch), kept)
         try:
+            database.keep(task.plan, source)
             yield database
         except BaseException:
             database.discard()
@@ -159,10 +170,17 @@ class _Database:
         target: The folder to write to.
         name: The name of the stream.
         scratch: A local folder.
+        kept: The column families that stay as they are.
     """
 
     def __init__(
-        self, header: KeyedStreamHeader, options: StoredOptions, target: Folder, name: str, scratch: Path
+        self,
+        header: KeyedStreamHeader,
+        options: StoredOptions,
+        target: Folder,
+        name: str,
+        scratch: Path,
+        kept: KeptFamilies,
     ) -> None:
         self._header, self._target, self._name = header, target, name
         self._place = target if target.is_local else Folder.at(scratch)
@@ -171,7 +189,10 @@ class _Database:
         names = [DEFAULT_FAMILY, *(info.name for info in header.states)]
         families = tuple(stored.get(one, attrs.evolve(flinks, name=one)) for one in names)
         self._options = StoredOptions(options.version, families)
-        self._next = _FIRST_TABLE
+        self._manifest, self._options_number, self._next = range(kept.next_file, kept.next_file + 3)
+        self._kept = kept
+        self._kept_parts: list[DatabasePart] = []
+        self._kept_states: list[KeptState] = []
         self._attempts: dict[int, str] = {}
         self._written: list[str] = []
         self._states = [
@@ -195,21 +216,49 @@ class _Database:
         for info, state in zip(self._header.states, self._states, strict=True):
             with located(state=info.name):
                 files.append((info.name, state.finish()))
-        parts = [
-            DatabasePart(table.name, self._stored(table.number))
-            for _, tables in files
-            for table in sorted(tables, key=lambda table: table.number)
-        ]
-        manifest = f"MANIFEST-{_MANIFEST:06d}"
+        written = sorted((table for _, tables in files for table in tables), key=lambda table: table.number)
+        parts = [*self._kept_parts, *(DatabasePart(table.name, self._stored(table.number)) for table in written)]
+        listed = [(name, self._kept.files.get(name, tables)) for name, tables in files]
+        manifest = f"MANIFEST-{self._manifest:06d}"
         contents = {
-            manifest: ("manifest", write_manifest([(DEFAULT_FAMILY, ()), *files], self._next)),
-            f"OPTIONS-{_OPTIONS:06d}": ("options", print_stored_options(self._options).encode()),
+            manifest: ("manifest", write_manifest([(DEFAULT_FAMILY, ()), *listed], self._next)),
+            f"OPTIONS-{self._options_number:06d}": ("options", print_stored_options(self._options).encode()),
             CURRENT: ("current", f"{manifest}\n".encode()),
         }
         parts += [DatabasePart(file, self._put(self._part(what), data)) for file, (what, data) in contents.items()]
         view = DataOutputView()
         write_keyed_header(self._header, view)
-        return Written(self._put(self._name, view.getvalue()), database=tuple(parts))
+        return Written(self._put(self._name, view.getvalue()), (), tuple(parts), tuple(self._kept_states))
+
+    def keep(self, plan: OperatorPlan, source: Folder) -> None:
+        """Link the files of families that stay, or copy them where that cannot be done.
+
+        Args:
+            plan: The plan of the operator.
+            source: The folder of the stored state.
+        """
+        for state, tables in self._kept.files.items():
+            for table in tables:
+                with located(state=state, file=table.name):
+                    stored = self._linked(self._kept.stored[table.name].stream, table.number, source)
+                self._kept_parts.append(DatabasePart(table.name, stored))
+            size = sum(table.size for table in tables)
+            operator_id = plan.new_id or plan.operator_id
+            self._kept_states.append(KeptState(operator_id, plan.uid, state, len(tables), size))
+
+    def _linked(self, stream: StreamHandle, number: int, source: Folder) -> StoredBytes:
+        name = self._table(number)
+        if isinstance(stream, InlineHandle):
+            return StoredBytes(name, stream.size, data=stream.data)
+        if self._target.is_local and isinstance(stream, RelativeFileHandle | AbsoluteFileHandle):
+            (place, file), attempt = file_of(stream, source), self._target.attempt_name(name)
+            if place.is_local:
+                with suppress(OSError):  # on another disk, or of another user
+                    Path(self._target.place, attempt).hardlink_to(Path(place.place, file).resolve())
+                    self._written.append(attempt)
+                    return StoredBytes(name, stream.size, attempt=attempt)
+        with open_stream(stream, source) as found:
+            return self._noted(copied_stream(found, self._target, name))
 
     def discard(self) -> None:
         """Remove the files that were written, as far as the store allows it."""

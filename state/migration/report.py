@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .estimate import Estimate
     from .journal import Redone
     from .plan_file import PlanFile
-    from .tasks import Task
+    from .tasks import KeptState, Task
 
 
 REPEATED = (
@@ -193,6 +193,7 @@ class MigrationReport:
         carried: State that only its operator can read, and that is carried over as bytes.
         unplaced_sources: The names of the sources of which the savepoint has no position.
         query: What the copy of a query's checkpoint has beside state; None: it is a savepoint.
+        kept: The states that stay in files of databases, which were linked or copied without being read.
     """
 
     source: str
@@ -223,6 +224,7 @@ class MigrationReport:
     carried: tuple[CarriedOver, ...] = ()
     unplaced_sources: tuple[str, ...] = ()
     query: QueryCopy | None = None
+    kept: tuple[KeptState, ...] = ()
 
     @classmethod
     def planned(cls, savepoint: Savepoint, plan: MigrationPlan, target: str, tasks: Sequence[Task]) -> MigrationReport:
@@ -358,6 +360,7 @@ class MigrationReport:
                 for (operator_id, state), found in self.tried.items()
             ],
             "carried_over": plain(self.carried, "operator what streams bytes=size_bytes"),
+            "kept_files": plain(self.kept, "operator_id operator state files bytes=size"),
             "unplaced_sources": list(self.unplaced_sources),
             **fields_of(self, "condition? missing_timers? unproven? unseen_damage? slowness? unread"),
             "source_untouched": True,

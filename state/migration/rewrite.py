@@ -44,6 +44,7 @@ from ..savepoint.stream_proofs import prove_elements
 from ..transcode.executor_choice import choose_executor
 from ..transcode.factory import make_element_transcoder
 from .block_rewriter import BlockRewriter, Tally, new_name
+from .kept_families import split_task
 from .outputs import keyed_output
 from .quarantine import Quarantine, stored_types
 from .stream_rewriter import StreamRewriter, is_dropped
@@ -64,16 +65,16 @@ def rewrite_keyed(
     task: KeyedTask, source: Folder, target: Folder, executor: ExecutorName, *, alone: bool = False
 ) -> TaskResult:
     """Write the keyed stream of one new subtask; arguments and errors as in `run_task.perform`."""
-    headers = [read_header(handle, source) for handle in task.handles]
-    stored_infos = {info.name: info for header in headers for info in header.states}
-    header = new_keyed_header(task.plan, headers)
+    header = new_keyed_header(task.plan, [read_header(handle, source) for handle in task.handles])
+    left, kept = split_task(task, source)
+    stored_infos = {info.name: info for handle in left.handles for info in read_header(handle, source).states}
     tallies = {name: Tally() for name in stored_infos}
     foreign = 0
     with (
-        keyed_output(task, header, source, target) as output,
+        keyed_output(task, header, source, target, kept) as output,
         Quarantine(target, task.plan, "keyed", task.subtask) as quarantine,
     ):
-        for handle in sorted(task.handles, key=lambda handle: handle.first_key_group):
+        for handle in sorted(left.handles, key=lambda handle: handle.first_key_group):
             xxh128 = digest_of(task.digests, handle.stream)
             with open_keyed(handle, source, task.max_parallelism, xxh128, executor=executor) as reader:
                 stream = StreamRewriter(task.plan, task.max_parallelism, reader, header, tallies, quarantine)

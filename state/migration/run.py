@@ -17,6 +17,7 @@ import attrs
 
 from ...compat.plan import MigrationPlan, OperatorPlan, StateAction, StatePlan
 from ...compat.plan_data import to_data
+from ...compat.targets import Target
 from ...serializers.errors import MigrationFailed, UnsupportedFormat, located
 from ..formats.flink.handles import (
     CANONICAL,
@@ -93,11 +94,13 @@ def split(savepoint: Savepoint, plan: MigrationPlan) -> tuple[Task, ...]:
         with located(savepoint=savepoint.place, operator=str(stored)):
             require_own_key_groups(stored)
             _look_at_inline(stored, operator)
-            tasks += _operator_tasks(savepoint, stored, operator)
+            tasks += _operator_tasks(savepoint, stored, operator, is_old=plan.target is Target.FLINK_1_20)
     return tuple(sorted(tasks, key=lambda task: -task.size_bytes))
 
 
-def _operator_tasks(savepoint: Savepoint, stored: OperatorState, plan: OperatorPlan | None) -> Iterator[Task]:
+def _operator_tasks(
+    savepoint: Savepoint, stored: OperatorState, plan: OperatorPlan | None, *, is_old: bool
+) -> Iterator[Task]:
     rewrites = plan if plan is not None and plan.is_rewritten else None
     if rewrites is not None and rewrites.rewrites_keyed:
         handles = list(keyed_handles(stored))
@@ -112,7 +115,7 @@ def _operator_tasks(savepoint: Savepoint, stored: OperatorState, plan: OperatorP
             if overlapping:
                 digests = first_digests(savepoint, overlapping, groups)
                 yield KeyedTask(
-                    rewrites, str(stored), index, count, groups, stored.max_parallelism, overlapping, digests
+                    rewrites, str(stored), index, count, groups, stored.max_parallelism, overlapping, digests, is_old
                 )
     if rewrites is not None and rewrites.rewrites_operator_state:
         yield from _list_tasks(savepoint, stored, rewrites)

@@ -14,6 +14,8 @@ from ..formats.flink.handles import RelativeFileHandle
 from ..runner import READING_BYTES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ...compat.plan import OperatorPlan
     from ..formats.flink.handles import (
         KeyedHandle,
@@ -61,10 +63,12 @@ class KeyedTask(_SubtaskTask):
     Attributes:
         handles: The stored streams that have any of these key groups.
         digests: The expected digests of the files of streams that this task checks as a whole, by path.
+        for_rocksdb_6: Whether the RocksDB that restores the result reads no newer files than those of RocksDB 6.
     """
 
     handles: tuple[KeyedHandle, ...] = attrs.field(repr=False)
     digests: Digests = attrs.field(factory=dict, repr=False)
+    for_rocksdb_6: bool = False
 
     @property
     def size_bytes(self) -> int:
@@ -207,6 +211,36 @@ class DatabasePart:
 
 
 @attrs.frozen
+class KeptState:
+    """A state whose files were linked or copied, without being read.
+
+    Attributes:
+        operator_id: The operator's id in 32 hexadecimal digits.
+        operator: The operator's uid, or "".
+        state: The name of the state in the result.
+        files: The number of its files.
+        size: Their bytes.
+    """
+
+    operator_id: str
+    operator: str
+    state: str
+    files: int
+    size: int
+
+
+def add_kept(kept: Iterable[KeptState]) -> tuple[KeptState, ...]:
+    """Return the files of each state, added up over subtasks, by operator and state."""
+    sums: dict[tuple[str, str], KeptState] = {}
+    for one in kept:
+        before = sums.get((one.operator_id, one.state), attrs.evolve(one, files=0, size=0))
+        sums[one.operator_id, one.state] = attrs.evolve(
+            one, files=before.files + one.files, size=before.size + one.size
+        )
+    return tuple(sums[place] for place in sorted(sums))
+
+
+@attrs.frozen
 class TaskResult:
     """The result of a task.
 
@@ -221,6 +255,7 @@ class TaskResult:
         lacks_numba: Whether objects were used only because numba is not installed where the task ran.
         foreign: The number of stored entries of other key groups, which were left out (`KeyedReader.foreign`).
         database: The files of the database, if keyed state was written as one.
+        kept: The states whose files were linked or copied without being read.
     """
 
     stored: StoredBytes
@@ -232,6 +267,7 @@ class TaskResult:
     lacks_numba: bool = False
     foreign: int = 0
     database: tuple[DatabasePart, ...] = attrs.field(default=(), repr=False)
+    kept: tuple[KeptState, ...] = ()
 
     @property
     def entries(self) -> int:

@@ -12,7 +12,7 @@ every frame is whole, so a broken one is damage.
 A record is an edit of one column family. Numbers are varints, BYTES are a varint size and the bytes:
 
     1 comparator BYTES    2 log number    3 next file number    4 last sequence number    9 previous log number
-    6 level, number of a file that goes    10 least log number to keep    200 id of the column family (else 0)
+    5 level, internal key BYTES    6 level, number of a file that goes    10 least log number to keep    200 id of the column family (else 0)
     201 name BYTES: it begins    202: it ends    203 the largest id
     103 level, number, size, least and greatest internal key BYTES, least and greatest sequence number, then fields
         (tag, BYTES) up to the tag 1
@@ -28,7 +28,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ...serializers.errors import CorruptSavepoint
+from ...serializers.errors import CorruptSavepoint, UnsupportedFormat
+from .options_file import DEFAULT_FAMILY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -43,6 +44,8 @@ _CRC_BYTES, _SIZE_BYTES = 4, 2
 _COMPARATOR_NAME = b"leveldb.BytewiseComparator"
 _COMPARATOR, _LOG, _NEXT_FILE, _LAST_SEQUENCE, _PREVIOUS_LOG = 1, 2, 3, 4, 9
 _FAMILY, _FAMILY_ADDED, _MOST_FAMILY, _NEW_FILE, _FIELDS_END = 200, 201, 203, 103, 1
+_DELETED_FILE, _COMPACT_POINTER, _LEAST_LOG, _FAMILY_ENDS, _MAY_BE_SKIPPED = 6, 5, 10, 202, 8192
+_SINGLE = {_LOG, _NEXT_FILE, _LAST_SEQUENCE, _PREVIOUS_LOG, _LEAST_LOG, _FAMILY, _MOST_FAMILY}
 _VALUE_OF_NO_TIME = (1).to_bytes(8, "little")
 _VARINT_BITS = 7
 
@@ -119,6 +122,138 @@ class TableFile:
     def name(self) -> str:
         """The name of the file."""
         return f"{self.number:06d}.sst"
+
+
+@attrs.frozen
+class Manifest:
+    """What a MANIFEST says.
+
+    Attributes:
+        families: The files of each column family, by name.
+        next_file: A number above those of all files that there ever were.
+    """
+
+    families: dict[str, tuple[TableFile, ...]]
+    next_file: int
+
+
+def read_manifest(data: bytes, name: str) -> Manifest:
+    """Read a MANIFEST.
+
+    Args:
+        data: The content of the file.
+        name: The name of the file in messages.
+
+    Raises:
+        CorruptSavepoint: The file is damaged.
+        UnsupportedFormat: It has an edit that is not known, or another order of keys.
+    """
+    require_whole_manifest(data, name)
+    names, files, next_file = {0: DEFAULT_FAMILY}, dict[int, dict[tuple[int, int], TableFile]](), 0
+    for record in _records(data):
+        edit = _Edit.read(record, name)
+        if edit.name:
+            names[edit.family] = edit.name
+        own = files.setdefault(edit.family, {})
+        for place in edit.deleted:
+            own.pop(place, None)
+        own.update({(file.level, file.number): file for file in edit.added})
+        if edit.ends:
+            del names[edit.family], files[edit.family]
+        next_file = max(next_file, edit.next_file)
+    return Manifest({family: tuple(files.get(number, {}).values()) for number, family in names.items()}, next_file)
+
+
+def _records(data: bytes) -> Iterator[bytes]:
+    """Yield the records of a MANIFEST of which every frame is whole."""
+    at, record = 0, b""
+    while at < len(data):
+        left = _BLOCK_BYTES - at % _BLOCK_BYTES
+        if left < _HEADER.size:
+            at += left
+            continue
+        _, size, kind = _HEADER.unpack_from(data, at)
+        start = at + _HEADER.size + (_LOG_NUMBER_BYTES if kind in _RECYCLABLE else 0)
+        at = start + size
+        kind = kind - _END if kind in _RECYCLABLE else kind
+        record = data[start:at] if kind in {_WHOLE, _BEGIN} else record + data[start:at]
+        if kind in {_WHOLE, _END}:
+            yield record
+
+
+@attrs.define
+class _Edit:
+    family: int = 0
+    name: str = ""
+    ends: bool = False
+    next_file: int = 0
+    added: list[TableFile] = attrs.field(factory=list)
+    deleted: list[tuple[int, int]] = attrs.field(factory=list)
+
+    @classmethod
+    def read(cls, record: bytes, file: str) -> _Edit:
+        edit, source = cls(), _Varints(record)
+        try:
+            while source.at < len(record):
+                edit._take(source.number(), source)
+        except (IndexError, UnicodeDecodeError) as error:
+            raise CorruptSavepoint("an edit is damaged", file=file) from error
+        return edit
+
+    def _take(self, tag: int, source: _Varints) -> None:
+        if tag == _COMPARATOR:
+            if source.bytes() != _COMPARATOR_NAME:
+                raise UnsupportedFormat("a column family has another order of keys than Flink's")
+        elif tag in _SINGLE:
+            number = source.number()
+            self.family = number if tag == _FAMILY else self.family
+            self.next_file = number if tag == _NEXT_FILE else self.next_file
+        elif tag == _DELETED_FILE:
+            self.deleted.append((source.number(), source.number()))
+        elif tag == _COMPACT_POINTER:
+            source.number()
+            source.bytes()
+        elif tag == _FAMILY_ADDED:
+            self.name = source.bytes().decode()
+        elif tag == _FAMILY_ENDS:
+            self.ends = True
+        elif tag == _NEW_FILE:
+            self.added.append(source.file())
+        elif tag & _MAY_BE_SKIPPED:
+            source.bytes()
+        else:
+            raise UnsupportedFormat(f"a MANIFEST has an edit {tag}, which this release does not read")
+
+
+@attrs.define
+class _Varints:
+    data: bytes
+    at: int = 0
+
+    def number(self) -> int:
+        found = shift = 0
+        while True:
+            byte = self.data[self.at]
+            self.at += 1
+            found |= (byte & 0x7F) << shift
+            shift += _VARINT_BITS
+            if byte < 1 << _VARINT_BITS:
+                return found
+
+    def bytes(self) -> bytes:
+        size = self.number()
+        start, self.at = self.at, self.at + size
+        if self.at > len(self.data):
+            raise IndexError(self.at)
+        return self.data[start : self.at]
+
+    def file(self) -> TableFile:
+        level, number, size = self.number(), self.number(), self.number()
+        least, greatest, sequences = self.bytes(), self.bytes(), (self.number(), self.number())
+        fields: list[tuple[int, bytes]] = []
+        while (tag := self.number()) != _FIELDS_END:
+            fields.append((tag, self.bytes()))
+        return TableFile(number, size, level, least, greatest, sequences, tuple(fields))
 
 
 def write_manifest(families: Sequence[tuple[str, Iterable[TableFile]]], next_file: int) -> bytes:

@@ -1,0 +1,152 @@
+"""Column families that stay as they are: their files are linked or copied, and neither opened nor read.
+
+A family is kept whole or rewritten whole. It is kept where every byte of its entries stays, in a database whose key
+groups stay: the MANIFEST of the new database has the same entries for its files as the stored one. What else the task
+reads is a database with the other families, which has a MANIFEST of its own. Source: notes on native snapshots.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ...compat.plan import StateAction
+from ...serializers.errors import UnsupportedFormat, located
+from ...serializers.views import DataInputView, DataOutputView
+from ..formats.flink.handles import DatabaseFile, DatabaseHandle, InlineHandle
+from ..formats.flink.keyed_stream import KeyedStreamHeader, read_keyed_header, write_keyed_header
+from ..formats.flink.sources import open_proven, open_stream
+from ..rocksdb.database import CURRENT, FileNames
+from ..rocksdb.manifest import Manifest, TableFile, read_manifest, write_manifest
+from ..rocksdb.options_file import DEFAULT_FAMILY, StoredOptions, print_stored_options, read_options
+from ..rocksdb.ranges import families_of_tables
+from .block_rewriter import new_name
+from .stream_rewriter import is_dropped
+from .tasks import digest_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from ..storage.files import Folder
+    from .tasks import KeyedTask
+
+_FOOTER = struct.Struct("<B40xIQ")
+_MAGIC, _FORMATS = 0x88E241B785F4CFF7, range(6)
+_CHECKSUMS = {1, 2, 3}
+"""Of RocksDB 6: CRC-32C, and xxHash of 32 and 64 bits."""
+
+
+@attrs.frozen
+class KeptFamilies:
+    """Families that stay as they are.
+
+    Attributes:
+        files: The files of each family, by the new name of its state.
+        stored: All files of the stored database, by name.
+        next_file: A number above those of all files.
+    """
+
+    files: dict[str, tuple[TableFile, ...]] = attrs.field(factory=dict)
+    stored: dict[str, DatabaseFile] = attrs.field(factory=dict)
+    next_file: int = 1
+
+
+def split_task(task: KeyedTask, source: Folder) -> tuple[KeyedTask, KeptFamilies]:
+    """Return a task that reads only what must be rewritten, and the families that are kept; there may be none."""
+    handle = task.handles[0]
+    if not task.plan.is_native or not isinstance(handle, DatabaseHandle) or handle.key_groups != task.key_groups:
+        return task, KeptFamilies()
+    with open_proven(handle.stream, source, digest_of(task.digests, handle.stream)) as stream:
+        header = read_keyed_header(DataInputView(stream.read_at(0, stream.size)))
+    names = FileNames.of([file.name for file in handle.files])
+    stored = {file.name: file for file in handle.files}
+    try:
+        manifest = read_manifest(_content(stored[names.manifest], source), names.manifest)
+    except UnsupportedFormat:
+        return task, KeptFamilies()
+    with located(file=names.options):
+        options = read_options(_content(stored[names.options], source), names.options)
+    if not _agree(header, manifest, options, handle):
+        return task, KeptFamilies()  # the reader of the whole database says what is wrong with it
+    kept = {
+        info.name: new_name(info, task.plan.state(info.name, keyed=True))
+        for info in header.states
+        if info.name in manifest.families and _stays(task, header, info.name)
+    }
+    if task.for_rocksdb_6:
+        kept = {
+            name: renamed
+            for name, renamed in kept.items()
+            if all(_is_of_6(stored[file.name], source) for file in manifest.families[name])
+        }
+    numbers = (int(name.partition("-")[2]) for name in (names.manifest, names.options))
+    found = KeptFamilies(
+        {renamed: manifest.families[name] for name, renamed in kept.items()},
+        stored,
+        max(manifest.next_file, *numbers) + 1,
+    )
+    left = () if len(kept) == len(header.states) else (_without(handle, kept, header, manifest, options),)
+    return attrs.evolve(task, handles=left), found
+
+
+def _content(file: DatabaseFile, source: Folder) -> bytes:
+    with open_stream(file.stream, source) as stream:
+        return stream.read_at(0, stream.size)
+
+
+def _agree(header: KeyedStreamHeader, manifest: Manifest, options: StoredOptions, handle: DatabaseHandle) -> bool:
+    """Whether the parts of a database are of one snapshot."""
+    tables = families_of_tables(manifest.families)
+    listed = {(file.name, file.size) for files in manifest.families.values() for file in files}
+    return (
+        tables.keys() - {DEFAULT_FAMILY} == {info.name for info in header.states}
+        and manifest.families.keys() == {family.name for family in options.families}
+        and listed == {(file.name, file.stream.size) for file in handle.shared}
+    )
+
+
+def _stays(task: KeyedTask, header: KeyedStreamHeader, name: str) -> bool:
+    """Whether every byte of the entries of a state stays, and no other state gets its name."""
+    plans = {info.name: task.plan.state(info.name, keyed=True) for info in header.states}
+    names = Counter(new_name(info, plans[info.name]) for info in header.states if not is_dropped(plans[info.name]))
+    state = plans[name]
+    becomes = new_name(header.states[header.state_id(name)], state)
+    is_written = state is not None and state.action is StateAction.CONVERT
+    return not is_dropped(state) and not is_written and names[becomes] == 1
+
+
+def _is_of_6(file: DatabaseFile, source: Folder) -> bool:
+    """Whether RocksDB 6 reads a file with entries."""
+    with open_stream(file.stream, source) as stream:
+        if stream.size < _FOOTER.size:
+            return False
+        checksum, form, magic = _FOOTER.unpack(stream.read_at(stream.size - _FOOTER.size, _FOOTER.size))
+    return magic == _MAGIC and form in _FORMATS and checksum in _CHECKSUMS
+
+
+def _without(
+    handle: DatabaseHandle, kept: Collection[str], header: KeyedStreamHeader, manifest: Manifest, options: StoredOptions
+) -> DatabaseHandle:
+    """Return the handle of a database without some families, of which no file is needed."""
+    others = {name: files for name, files in manifest.families.items() if name not in {DEFAULT_FAMILY, *kept}}
+    families = [(DEFAULT_FAMILY, manifest.families[DEFAULT_FAMILY]), *others.items()]
+    tables = {file.name for _, files in families for file in files}
+    left = tuple(one for one in options.families if one.name not in kept)
+    names = FileNames.of([file.name for file in handle.files])
+    contents = {
+        names.manifest: write_manifest(families, manifest.next_file),
+        names.options: print_stored_options(StoredOptions(options.version, left)).encode(),
+        CURRENT: f"{names.manifest}\n".encode(),
+    }
+    view = DataOutputView()
+    states = tuple(info for info in header.states if info.name not in kept)
+    write_keyed_header(attrs.evolve(header, states=states), view)
+    return attrs.evolve(
+        handle,
+        stream=InlineHandle("header", view.getvalue()),
+        shared=tuple(file for file in handle.shared if file.name in tables),
+        private=tuple(DatabaseFile(name, InlineHandle(name, data)) for name, data in contents.items()),
+    )
