@@ -8,7 +8,13 @@ from pathlib import Path
 
 import attrs
 
-from stateshift.state.formats.flink.handles import AbsoluteFileHandle, DatabaseFile, RelativeFileHandle, SegmentHandle
+from stateshift.state.formats.flink.handles import (
+    AbsoluteFileHandle,
+    DatabaseFile,
+    InlineHandle,
+    RelativeFileHandle,
+    SegmentHandle,
+)
 from stateshift.state.formats.flink.metadata import METADATA, read_metadata, write_metadata
 from stateshift.state.formats.flink.roots import with_moved
 from stateshift.state.storage.files import Folder
@@ -92,6 +98,8 @@ def local_path(stream, folder):
 
 def content_of(stream, folder):
     """The bytes of a stream."""
+    if isinstance(stream, InlineHandle):
+        return stream.data
     path, start, size = local_path(stream, folder)
     return path.read_bytes()[start : start + size]
 

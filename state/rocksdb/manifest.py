@@ -12,7 +12,8 @@ every frame is whole, so a broken one is damage.
 A record is an edit of one column family. Numbers are varints, BYTES are a varint size and the bytes:
 
     1 comparator BYTES    2 log number    3 next file number    4 last sequence number    9 previous log number
-    5 level, internal key BYTES    6 level, number of a file that goes    10 least log number to keep    200 id of the column family (else 0)
+    5 level, internal key BYTES    6 level, number of a file that goes    10 least log number to keep
+    200 id of the column family (else 0)
     201 name BYTES: it begins    202: it ends    203 the largest id
     103 level, number, size, least and greatest internal key BYTES, least and greatest sequence number, then fields
         (tag, BYTES) up to the tag 1

@@ -66,8 +66,10 @@ def test_flink_goes_on_from_it_with_incremental_checkpoints(
     restorations.append((f"{name}, native again", release, release, "rocksdb", None))
 
 
+@pytest.mark.parametrize("parallelism", [None, 4])
 @pytest.mark.parametrize("name", some(native_snapshots.NAMES, CHECKED))
-def test_with_a_type_that_was_changed_and_more_subtasks(flink_restore, same_contents, written, name):
+def test_with_a_type_that_was_changed(flink_restore, same_contents, written, name, parallelism):
+    """Beside families that are kept; with more subtasks everything is rewritten."""
     expected = native_snapshots.expected(name)
     keyed = keyed_operator(expected)
     count = keyed["keyed"]["count"]
@@ -76,8 +78,8 @@ def test_with_a_type_that_was_changed_and_more_subtasks(flink_restore, same_cont
     states = [ValueStateDescriptor("count", BigInt)]
     job = Job([Operator(native_snapshots.KEYED, key=KEYS[keyed["key_type"]], states=states)])
 
-    target = written(native_snapshots.snapshot(name), job, parallelism=4)
-    restored = flink_restore(target, backend="rocksdb", parallelism=4, release=native_snapshots.RELEASES[name])
+    target = written(native_snapshots.snapshot(name), job, parallelism=parallelism)
+    restored = flink_restore(target, backend="rocksdb", release=native_snapshots.RELEASES[name])
 
     assert same_contents(expected, restored) == []
 
@@ -92,7 +94,7 @@ def keyed_operator(contents):
     return next(operator for operator in contents["operators"] if operator["uid"] == native_snapshots.KEYED)
 
 
-@pytest.mark.parametrize(("parallelism", "restored_at"), [(1, 1), (5, 2)])
+@pytest.mark.parametrize(("parallelism", "restored_at"), [(None, None), (None, 3), (1, 1), (5, 2)])
 def test_with_states_renamed_and_dropped_at_other_parallelisms(
     flink_restore, same_contents, written, parallelism, restored_at
 ):

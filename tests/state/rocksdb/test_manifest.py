@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 
 import native_snapshots
 import pytest
 
-from stateshift import CorruptSavepoint
-from stateshift.state.rocksdb.manifest import require_whole_manifest, write_manifest
+from stateshift import CorruptSavepoint, UnsupportedFormat
+from stateshift.state.rocksdb.manifest import (
+    _framed,
+    _records,
+    read_manifest,
+    require_whole_manifest,
+    write_manifest,
+)
 from stateshift.state.rocksdb.options_file import Family
 from stateshift.state.rocksdb.table_writer import TableWriter
 
@@ -103,3 +110,25 @@ def test_one_that_is_written_lists_its_files_to_rocksdb(tmp_path):
         assert 2 == len(list(family.items()))
     database.close()
     assert len(data) > BLOCK_BYTES
+
+
+def test_what_was_read_is_written_the_same(manifest, long_manifest):
+    for data in (manifest, long_manifest):
+        found = read_manifest(data, "MANIFEST-1")
+        again = read_manifest(write_manifest([*found.families.items()], found.next_file), "MANIFEST-1")
+        assert found == again
+    assert 700 == len(read_manifest(long_manifest, "MANIFEST-1").families["default"])
+
+
+def test_an_edit_that_is_not_known_is_refused():
+    data = b"".join(_framed([bytes([77, 1])]))
+
+    with pytest.raises(UnsupportedFormat, match="edit 77"):
+        read_manifest(data, "MANIFEST-1")
+
+
+def test_an_edit_that_is_cut_off_is_damage(manifest):
+    for record in _records(manifest):
+        for size in range(1, len(record)):
+            with suppress(CorruptSavepoint, UnsupportedFormat):
+                read_manifest(b"".join(_framed([record[:size]])), "MANIFEST-1")

@@ -1,0 +1,181 @@
+"""Column families that do not change keep their files, which are linked and not read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+import native_snapshots
+import pytest
+
+from stateshift import (
+    BigInt,
+    CorruptSavepoint,
+    Edits,
+    Job,
+    MigrationOptions,
+    Operator,
+    Savepoint,
+    Target,
+    ValueStateDescriptor,
+    migrate,
+)
+from stateshift.state.formats.flink.handles import RelativeFileHandle
+from stateshift.state.migration import kept_families
+from stateshift.state.rocksdb.database import FileNames
+from stateshift.state.rocksdb.manifest import read_manifest
+from stateshift.state.savepoint.verify import verify
+
+KEYS = {"Long": int, "String": str, "Java Tuple2<String, Long>": tuple[str, int]}
+SAMPLE = "rocksdb-native-long-p2-m200"
+OLD = "rocksdb-6.20-native-string-p2-m128"
+EDITS = Edits(drop=("counts",), rename_states=(("events", "lists"),))
+
+
+def changed(name):
+    """The job of a snapshot, in which one state has another type."""
+    keyed = next(one for one in native_snapshots.expected(name)["operators"] if one["uid"] == native_snapshots.KEYED)
+    states = [ValueStateDescriptor("count", BigInt)]
+    return Job([Operator(native_snapshots.KEYED, key=KEYS[keyed["key_type"]], states=states)])
+
+
+def contents(place):
+    return {
+        state.name: sorted(map(repr, state.read_timers() if state.kind == "timers" else state.read_entries()))
+        for state in Savepoint.open(place).operator(native_snapshots.KEYED).states
+        if state.kind.is_keyed
+    }
+
+
+def listed(place, subtask=0):
+    """What the MANIFEST of a subtask says, and the streams of its files by name."""
+    files = {file.name: file.stream for file in native_snapshots.keyed_handles(place)[subtask].files}
+    names = FileNames.of([*files])
+    return read_manifest(native_snapshots.content_of(files[names.manifest], place), names.manifest), files
+
+
+@pytest.mark.parametrize("name", native_snapshots.NAMES)
+def test_all_but_what_changed_is_kept(tmp_path, name):
+    source = native_snapshots.snapshot(name)
+    report = migrate(source, tmp_path / "made", changed(name), MigrationOptions(edits=EDITS))
+
+    before, after = contents(source), contents(tmp_path / "made")
+    del before["counts"]
+    before["lists"] = before.pop("events")
+    assert before == after
+    assert verify(Savepoint.open(tmp_path / "made")).ok
+    assert after.keys() - {"count"} == {one.state for one in report.kept}
+    read = {count.state for count in report.states if count.operator == native_snapshots.KEYED}
+    assert {"count", "counts"} == read & {*contents(source), "lists"}
+
+
+def test_the_manifest_says_the_same_of_each_kept_file(tmp_path):
+    """After a rescaling there are range deletes in them, too."""
+    name = "rocksdb-incremental-rescaled-2-to-3"
+    source = native_snapshots.snapshot(name)
+    migrate(source, tmp_path / "made", changed(name), MigrationOptions(edits=EDITS))
+
+    for subtask in range(3):
+        (before, stored), (after, files) = listed(source, subtask), listed(tmp_path / "made", subtask)
+        assert before.families["events"] == after.families["lists"]
+        assert before.families["note"] == after.families["note"]
+        assert after.families.keys().isdisjoint({"counts", "events"})
+        assert after.next_file > before.next_file
+        assert after.next_file > max(int("0" + "".join(filter(str.isdigit, file))) for file in files)
+        for file in after.families["lists"]:
+            was, now = native_snapshots.content_of(stored[file.name], source), files[file.name]
+            assert was == native_snapshots.content_of(now, tmp_path / "made")
+
+
+@pytest.fixture
+def on_disk(tmp_path):
+    """A snapshot of which every file lies by itself, as larger ones do."""
+    folder = native_snapshots.copied(SAMPLE, tmp_path / "copy")
+
+    def apart(index, handle):
+        def put(file):
+            name, data = f"apart-{index}-{file.name}", native_snapshots.content_of(file.stream, folder)
+            (folder / name).write_bytes(data)
+            return attrs.evolve(file, stream=RelativeFileHandle(name, len(data)))
+
+        return attrs.evolve(handle, shared=tuple(map(put, handle.shared)))
+
+    native_snapshots.with_keyed_handles(folder, apart)
+    return folder
+
+
+def damage(folder, state):
+    for subtask in (0, 1):
+        manifest, files = listed(folder, subtask)
+        for file in manifest.families[state]:
+            path = folder / files[file.name].path
+            data = path.read_bytes()
+            path.write_bytes(data[:10] + bytes([data[10] ^ 1]) + data[11:])
+
+
+def test_kept_files_are_linked_and_not_read(on_disk, tmp_path):
+    damage(on_disk, "note")
+    migrate(on_disk, tmp_path / "made", changed(SAMPLE))
+
+    (manifest, files), (_, stored) = listed(tmp_path / "made"), listed(on_disk)
+    for file in manifest.families["note"]:
+        assert (tmp_path / "made" / files[file.name].path).samefile(on_disk / stored[file.name].path)
+    assert not verify(Savepoint.open(tmp_path / "made")).ok
+
+
+def test_what_changes_is_read(on_disk, tmp_path):
+    damage(on_disk, "count")
+
+    with pytest.raises(CorruptSavepoint):
+        migrate(on_disk, tmp_path / "made", changed(SAMPLE))
+    assert not (tmp_path / "made").exists()
+
+
+def test_the_copy_does_not_need_the_source(on_disk, tmp_path):
+    before = contents(on_disk)
+    migrate(on_disk, tmp_path / "made", None, MigrationOptions())
+    for path in on_disk.iterdir():
+        path.unlink()
+
+    assert before == contents(tmp_path / "made")
+    assert verify(Savepoint.open(tmp_path / "made")).ok
+
+
+def test_they_are_copied_where_there_are_no_links(on_disk, tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError("another disk")
+
+    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    migrate(on_disk, tmp_path / "made", changed(SAMPLE))
+
+    made = Savepoint.open(tmp_path / "made")
+    assert verify(made).ok
+    copied = {stream.path for stream in listed(tmp_path / "made")[1].values() if hasattr(stream, "path")}
+    assert copied
+    assert copied <= made.lineage.files.keys()
+
+
+def test_at_another_parallelism_everything_is_rewritten(tmp_path):
+    source = native_snapshots.snapshot(SAMPLE)
+    report = migrate(source, tmp_path / "made", None, MigrationOptions(parallelism=3))
+
+    assert () == report.kept
+    assert contents(source) == contents(tmp_path / "made")
+
+
+@pytest.mark.parametrize(("name", "is_kept"), [(SAMPLE, False), (OLD, True)])
+def test_files_that_flink_1_20_cannot_read_are_rewritten_for_it(tmp_path, name, is_kept):
+    """Flink 2.3 writes checksums that RocksDB 6 does not know."""
+    source = native_snapshots.snapshot(name)
+    report = migrate(source, tmp_path / "made", None, MigrationOptions(restore_target=Target.FLINK_1_20))
+
+    assert is_kept is bool(report.kept)
+    assert contents(source) == contents(tmp_path / "made")
+
+
+def test_where_the_parts_of_a_database_do_not_agree_nothing_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(kept_families, "_agree", lambda *_: False)
+    report = migrate(native_snapshots.snapshot(SAMPLE), tmp_path / "made", changed(SAMPLE))
+
+    assert () == report.kept
+    assert verify(Savepoint.open(tmp_path / "made")).ok
