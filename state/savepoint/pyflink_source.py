@@ -22,7 +22,7 @@ from ...serializers.wording import many
 from ..runtime.pyflink_layout import ExecutionMode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from ...serializers.pyflink.likely_types import LikelyType
     from ...serializers.source import Snapshot
@@ -95,8 +95,8 @@ class PyFlinkSource:
         """
         (key,) = snapshot.children()
         if key.describe() == "bytes":
-            names = self._pickled(entry.key[0] for state in self._keyed() for entry in _first(state.read_entries()))
-            self.remarks.append(f"the key: {names}")
+            keys = (entry.key[0] for state in self._keyed() for entry in _first(state.read_entries()))
+            self.remarks.append(f"the key: {_told(_named(keys))}")
         return self._type(key)
 
     def _keyed(self) -> Iterator[SavepointState]:
@@ -143,7 +143,10 @@ class PyFlinkSource:
         types = [self._type(one.children()[-1] if one.kind == "ttl" else one) for one in parts]
         if types[-1] == "bytes":
             held = (one for entry in _first(state.read_entries()) for one in _parts_of(entry.value))
-            self.remarks.append(f"{state.name}: {self._pickled(held)}")
+            names = _named(held)
+            values = "; rows and tuples are read as values where they are declared: Types.ROW([…]), Types.TUPLE([…])"
+            is_plain = names is not None and _OF_ROWS.issuperset(names)
+            self.remarks.append(f"{state.name}: {_told(names)}{values if is_plain else ''}")
         return self._described(state.kind.row.descriptor, state, *types)
 
     def _type(self, snapshot: Snapshot) -> str:
@@ -200,7 +203,7 @@ class PyFlinkSource:
     def _sure(self, found: list[LikelyType], samples: list[bytes]) -> str:
         first, *others = found
         if first.source == "bytes":
-            return self._pickled(data[4:] for data in samples)
+            return _told(_named(data[4:] for data in samples))
         fit = [one.words for one in others if one.words != _ANY_TEXT or first.words != "STRING"]
         more = ", …" if len(fit) > _MOST_OTHERS else ""
         said = [] if first.looks_right else ["its values look odd"]
@@ -208,15 +211,24 @@ class PyFlinkSource:
         said += [f"{', '.join(fit[:_MOST_OTHERS])}{more} would fit, too"] if fit else []
         return first.words + (f" ({'; '.join(said)})" if said else "")
 
-    def _pickled(self, pickles: Any) -> str:
-        found = [pickled_names(bytes(one)) for one in islice(pickles, MOST_ENTRIES)]
-        names = list(dict.fromkeys(name for one in found if one for name in one if name not in _MEANS))
-        if None in found or not found:
-            return "bytes, which are not all pickles"
-        shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
-        return f"pickles that name {shown}; never opened" if names else "pickles of plain values; never opened"
+
+def _named(given: Iterable[bytes]) -> list[str] | None:
+    """Return the classes that pickles name; None: they are not all pickles."""
+    found = [pickled_names(one) for one in islice(given, MOST_ENTRIES)]
+    if None in found or not found:
+        return None
+    return list(dict.fromkeys(name for one in found if one for name in one if name not in _MEANS))
 
 
+def _told(names: list[str] | None) -> str:
+    if names is None:
+        return "bytes, which are not all pickles"
+    shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+    return f"pickles that name {shown}; never opened" if names else "pickles of plain values; never opened"
+
+
+_OF_ROWS = frozenset({"pyflink.common.types._create_row", "pyflink.common.types.RowKind"})
+"""What pickles of PyFlink's rows name."""
 _MEANS = frozenset({"copyreg._reconstructor", "builtins.object", "copy_reg._reconstructor"})
 """Names by which a pickle makes an object, whatever its class is."""
 

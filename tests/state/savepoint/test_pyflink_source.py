@@ -81,4 +81,8 @@ def test_thread_mode_has_the_types_of_java(written):
 
     assert 'execution_mode="thread"' in source
     assert 'ValueStateDescriptor("last", bytes)' in source
-    assert "# - last: pickles that name pyflink.common.types._create_row" in source
+    words = " ".join(source.replace("#", "").split())
+    assert (
+        "- last: pickles that name pyflink.common.types._create_row, pyflink.common.types.RowKind; never opened;"
+        " rows and tuples are read as values where they are declared: Types.ROW([…])" in words
+    )
