@@ -2,7 +2,7 @@
 # PYTHON=… picks the interpreter that .venv is made from.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-spark demo-stream test slow warm lint types interop interop-pyflink interop-sql oldest releases fuzz evolution faults bench changelog clean
+.PHONY: help demo demo-spark demo-stream test slow warm lint types interop interop-native interop-pyflink interop-sql oldest releases fuzz evolution faults bench changelog clean
 
 PY := .venv/bin/python
 INSTALLED := .venv/.stateshift-installed
@@ -59,6 +59,9 @@ interop: $(INSTALLED) ## real Flink, 2.3 and 1.20, restores what we wrote (561 M
 
 interop-pyflink: $(INSTALLED) $(PYFLINK_MADE) ## real PyFlink 2.3 beside ours (1 GB once); STATESHIFT_PYFLINK=FOLDER names its packages where they are
 	@STATESHIFT_INTEROP=required STATESHIFT_PYFLINK="$(PYFLINK)" $(PY) -m pytest -m interop tests/interop/pyflink $(ARGS)
+
+interop-native: $(INSTALLED) ## the same of native savepoints that we write, whole: from each snapshot of RocksDB and ForSt, by 2.3 and 1.20
+	@STATESHIFT_INTEROP="$(STATESHIFT_INTEROP)" $(PY) -m pytest -m interop tests/interop/test_written_native.py $(ARGS)
 
 interop-sql: $(INSTALLED) ## the same of Flink SQL, whole: each operator's state, the tables of accumulators and of Java classes
 	@STATESHIFT_INTEROP="$(STATESHIFT_INTEROP)" $(PY) -m pytest -m interop tests/interop/test_sql*.py $(ARGS)

@@ -510,6 +510,12 @@ migration_options = as_one(
         help="The format of keyed state in TARGET: canonical, which every state backend restores; native, files of "
         "RocksDB, which its backend restores without inserting entries; keep: as it was.",
     ),
+    click.option(
+        "--absolute",
+        is_flag=True,
+        help="Name files of RocksDB by absolute URIs, for a job that starts with --claimMode CLAIM; TARGET can then not"
+        " be moved.",
+    ),
     repartition_options,
     target_option,
     trust_option,

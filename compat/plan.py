@@ -377,6 +377,7 @@ class MigrationPlan:
         reference_time: The time stamp of values whose state gets a time to live, and the time by which other values
             have expired (STATE-4, STATE-5); None if no state gains or loses a time to live.
         max_parallelism: The new number of key groups of operators without state; 0: as before.
+        absolute: Whether `_metadata` names the files of databases by absolute URIs.
     """
 
     source: str
@@ -385,6 +386,7 @@ class MigrationPlan:
     target: Target = Target.AUTO
     reference_time: datetime | None = None
     max_parallelism: int = 0
+    absolute: bool = False
 
     @property
     def is_empty(self) -> bool:

@@ -17,7 +17,7 @@ _OPERATOR = (
 
 def to_data(migration: MigrationPlan) -> dict[str, Any]:
     """Return the plan as plain data, for `--json` and the lineage. Equal plans produce equal data."""
-    return fields_of(migration, "source job target max_parallelism? reference_time empty=is_empty") | {
+    return fields_of(migration, "source job target max_parallelism? absolute? reference_time empty=is_empty") | {
         "operators": [
             {
                 **fields_of(operator, _OPERATOR),

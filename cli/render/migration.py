@@ -89,7 +89,8 @@ def _is_flink_restorable(report: MigrationReport) -> bool:
 
 
 def _is_native(report: MigrationReport) -> bool:
-    return any(operator.is_native for operator in report.plan.operators)
+    """Whether a job must not claim the result: its files have relative names (FLINK-39964)."""
+    return any(operator.is_native for operator in report.plan.operators) and not report.plan.absolute
 
 
 def _has_orphans(report: MigrationReport) -> bool:

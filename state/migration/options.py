@@ -33,6 +33,8 @@ class MigrationOptions:
         compression: Whether streams are compressed; by default as before.
         format: The format of keyed state; by default as before. Native are files of RocksDB, which only its backend
             restores, and which keep the number of subtasks unless another one is asked for.
+        absolute: Whether files of RocksDB are named by absolute URIs, for a job that starts with the claim mode `CLAIM`
+            (FLINK-39964); the savepoint can then not be moved.
         reference_time: A time with a time zone: the timestamp of values whose state gets a time to live, and the time
             at which expiry is checked for values of a state that loses it (STATE-4, STATE-5). None for the time of
             planning, or for a resumed run the time of its start.
@@ -52,6 +54,7 @@ class MigrationOptions:
     parallelism: int | None = None
     compression: Compression = Compression.KEEP
     format: SavepointFormatType = SavepointFormatType.KEEP
+    absolute: bool = False
     reference_time: datetime | None = None
     repartition: Repartition | None = None
     trust_stored_serializers: bool = False

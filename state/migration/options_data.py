@@ -102,6 +102,7 @@ _READ: dict[str, Callable[[Fields, str], Any]] = {
     "parallelism": lambda facts, name: facts.number(name) or None,
     "compression": _word(Compression),
     "format": _word(SavepointFormatType),
+    "absolute": Fields.flag,
     "reference_time": _time,
     "repartition": _repartition,
     "trust_stored_serializers": Fields.flag,

@@ -250,13 +250,15 @@ class _Database:
         name = self._table(number)
         if isinstance(stream, InlineHandle):
             return StoredBytes(name, stream.size, data=stream.data)
-        if self._target.is_local and isinstance(stream, RelativeFileHandle | AbsoluteFileHandle):
+        if isinstance(stream, RelativeFileHandle | AbsoluteFileHandle):
             (place, file), attempt = file_of(stream, source), self._target.attempt_name(name)
-            if place.is_local:
+            self._written.append(attempt)
+            if place.is_local and self._target.is_local:
                 with suppress(OSError):  # on another disk, or of another user
                     Path(self._target.place, attempt).hardlink_to(Path(place.place, file).resolve())
-                    self._written.append(attempt)
                     return StoredBytes(name, stream.size, attempt=attempt)
+            elif place.copy_within_store(file, self._target, attempt):
+                return StoredBytes(name, stream.size, attempt=attempt)
         with open_stream(stream, source) as found:
             return self._noted(copied_stream(found, self._target, name))
 

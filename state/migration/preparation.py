@@ -80,6 +80,7 @@ def prepare(
     planned = plan(report, reference_time=options.reference_time, looks_at_values=looks)
     planned = options.with_bad_values(planned)
     planned = reformat(savepoint, planned, options.format)
+    planned = attrs.evolve(planned, absolute=options.absolute)
     planned = reshape(savepoint, planned, parallelism=options.parallelism, compression=options.compression)
     prepared = Preparation(savepoint, planned, split(savepoint, planned))
     if resumed is None or planned.reference_time is None or options.reference_time is not None:

@@ -23,6 +23,7 @@ from ..formats.flink.handles import (
     CANONICAL,
     CANONICAL_ADVICE,
     DATABASE,
+    AbsoluteFileHandle,
     DatabaseFile,
     DatabaseHandle,
     InlineHandle,
@@ -36,6 +37,7 @@ from ..formats.flink.metadata import OperatorState, SubtaskState, write_metadata
 from ..formats.flink.operator_stream import read_operator_stream_header
 from ..formats.flink.properties import CANONICAL_PROPERTIES, NATIVE_PROPERTIES
 from ..formats.flink.redistribution import Share, deal_out, joined_headers
+from ..formats.flink.roots import uri_of
 from ..formats.flink.sources import InlineBytes, open_stream
 from ..key_groups import key_group_range
 from ..publication.commit import Commit
@@ -303,7 +305,10 @@ def publish_result(
     commit = Commit(target, generation)
     streams = {result.stored.name: commit.stream(result.stored) for result in results}
     for result in results:
-        streams |= {part.stored.name: commit.stream(part.stored) for part in result.database}
+        streams |= {
+            part.stored.name: _placed(commit.stream(part.stored), target if plan.absolute else None)
+            for part in result.database
+        }
         if result.quarantine is not None:
             commit.name(result.quarantine)
     all_operators = (*savepoint.metadata.operators, *added)
@@ -401,6 +406,13 @@ def _new_operator(
     if plan is None or not plan.new_id:
         return new
     return attrs.evolve(new, operator_id=bytes.fromhex(plan.new_id), uid=plan.uid)
+
+
+def _placed(stream: StreamHandle, absolute: Folder | None) -> StreamHandle:
+    """Return the handle of a file; with its absolute URI if a folder is given, which is that of the file."""
+    if absolute is None or not isinstance(stream, RelativeFileHandle):
+        return stream
+    return AbsoluteFileHandle(f"{uri_of(absolute)}/{stream.path}", stream.size)
 
 
 def _database_handle(

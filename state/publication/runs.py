@@ -22,8 +22,9 @@ import attrs
 from ...compat.json_files import parse_json
 from ...serializers.errors import StateShiftError, TargetExists
 from ...serializers.wording import many
-from ..formats.flink.handles import RelativeFileHandle
+from ..formats.flink.handles import AbsoluteFileHandle, RelativeFileHandle
 from ..formats.flink.metadata import METADATA, read_metadata
+from ..formats.flink.roots import uri_of
 from .lineage import LINEAGE, NEXT_LINEAGE, FileDigest, Lineage, read_lineage
 from .stored_serializers import SERIALIZERS
 from .target_lock import CLAIM_NAME
@@ -163,7 +164,12 @@ def savepoint_files(folder: Folder) -> Iterator[str]:
     """Yield the names of the files of the existing savepoint in a folder, including `_metadata` and the lineage."""
     data = folder.read(METADATA)
     yield from (METADATA, LINEAGE)
-    yield from (stream.path for stream in read_metadata(data).streams if isinstance(stream, RelativeFileHandle))
+    start = f"{uri_of(folder)}/"
+    for stream in read_metadata(data).streams:
+        if isinstance(stream, RelativeFileHandle):
+            yield stream.path
+        elif isinstance(stream, AbsoluteFileHandle) and stream.uri.startswith(start):
+            yield stream.uri.removeprefix(start)
     lineage = read_lineage(folder, data)
     if lineage is not None:
         yield from lineage.files

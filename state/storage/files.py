@@ -387,6 +387,22 @@ class Folder:
                 return self.size(name)
         return self.copy(name, target)
 
+    def copy_within_store(self, name: str, target: Folder, new_name: str) -> bool:
+        """Let a store copy a file by itself; return whether it did.
+
+        It does not where the folders are in different stores or on a disk, or the file is too large for one request.
+
+        Args:
+            name: The file.
+            target: The folder to write to.
+            new_name: The name there.
+        """
+        if self.is_local or target.is_local or self._store != target._store or self.size(name) > _LARGEST_COPY:
+            return False
+        with asking(self.place, name):
+            self._store.copy_file(self._path(name), target._path(new_name))
+        return True
+
     def free_space_bytes(self) -> int | None:
         """Return the free bytes on the disk of the folder, even if the folder is missing; None for other stores."""
         if not self.is_local:

@@ -157,12 +157,13 @@ def flink_restore(flink):
     descriptors from a text (flink-restore/README.md), and `classes` is the folder of the program's own. `following` is
     a folder below which the job then takes incremental checkpoints of its own, of which the last one stays.
     `max_parallelism` is what the job sets for each operator in place of what the savepoint has; 0: it sets none. If
-    `chained`, the operators are one task.
+    `chained`, the operators are one task. If `claim`, the savepoint becomes the job's.
     """
 
     def restore(
         savepoint, *, scenario=None, evo=1, backend="hashmap", parallelism=None, release="2.3", ttl=None, ttl_ms=None,
         classes=None, following=None, max_parallelism=None, chained=False,
+        claim=False,
     ):  # fmt: skip
         options = ["--backend", backend]
         options += [] if ttl is None else ["--ttl", ",".join(ttl) or "none"]
@@ -172,6 +173,7 @@ def flink_restore(flink):
         options += ["--next", str(following)] if following else []
         options += [] if max_parallelism is None else ["--max-parallelism", str(max_parallelism)]
         options += ["--chained"] if chained else []
+        options += ["--claim"] if claim else []
         return flink(release).restore(savepoint, *options, evo=evo, classes=classes)
 
     return restore

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from hashlib import sha256
+from pathlib import Path
 
 import native_snapshots
 import pytest
@@ -18,12 +20,14 @@ from stateshift import (
     Repartition,
     Savepoint,
     SavepointFormatType,
+    SavepointWriter,
     Target,
     ValueStateDescriptor,
     migrate,
 )
 
 KEYS = {"Long": int, "String": str, "Java Tuple2<String, Long>": tuple[str, int]}
+LARGE = Job([Operator("op", key=int, states=[ValueStateDescriptor("text", str)])])
 SAMPLE = "rocksdb-native-long-p2-m200"
 CANONICAL = ["hashmap-string-p2-m128-files", "hashmap-zoo-p1-m128", "rocksdb-tuple-p2-m128", "rocksdb-windows-p1-m200"]
 CHECKED = {"rocksdb-incremental-rescaled-2-to-3", "forst-incremental-long-p2-m128", SAMPLE}
@@ -82,6 +86,27 @@ def test_with_a_type_that_was_changed(flink_restore, same_contents, written, nam
     restored = flink_restore(target, backend="rocksdb", release=native_snapshots.RELEASES[name])
 
     assert same_contents(expected, restored) == []
+
+
+@pytest.mark.parametrize("absolute", [True, False])
+@pytest.mark.parametrize("release", some(["2.3", "1.20"], {"2.3"}))
+def test_a_job_that_claims_it_needs_absolute_names(flink_restore, same_contents, written, tmp_path, release, absolute):
+    """FLINK-39964: else the first incremental checkpoint names files where they are not."""
+    with SavepointWriter(tmp_path / "large", LARGE) as writer:
+        for key in range(3000):
+            writer.put("op", "text", key, sha256(b"%d" % key).hexdigest())
+    target = written(tmp_path / "large", absolute=absolute, restore_target=Target(f"flink-{release}"))
+    assert absolute is (b"file:" in Path(target, "_metadata").read_bytes())
+
+    first = flink_restore(target, backend="rocksdb", release=release, following=tmp_path / "next", claim=True)
+    (place,) = (tmp_path / "next").glob("*/chk-*")
+    again = flink_restore(place, backend="rocksdb", release=release)
+
+    assert "restored" == first["status"]
+    assert ("restored" if absolute else "failed") == again["status"]
+    if absolute:
+        ours, flinks = (with_keys(contents) for contents in (first, again))
+        assert same_contents({"operators": [ours]}, {"status": "restored", "operators": [flinks]}) == []
 
 
 def with_keys(restored):

@@ -25,7 +25,7 @@ from stateshift import (
     ValueStateDescriptor,
     migrate,
 )
-from stateshift.state.formats.flink.handles import RelativeFileHandle
+from stateshift.state.formats.flink.handles import AbsoluteFileHandle, RelativeFileHandle
 from stateshift.state.formats.flink.properties import NATIVE_PROPERTIES
 from stateshift.state.migration import migration, outputs
 from stateshift.state.rocksdb import table_writer
@@ -122,6 +122,24 @@ def test_back_and_forth_is_what_it_was(unordered, tmp_path, parallelism):
     assert ["database", "database", "canonical"] == formats
     assert {parallelism} == {len(stored(tmp_path / name)) for name in ("native", "kept", "back")}
     assert contents(unordered) == contents(tmp_path / "back")
+
+
+def test_absolute_names_are_of_the_target_and_go_with_it_when_it_is_replaced(unordered, tmp_path):
+    absolute = attrs.evolve(NATIVE, absolute=True)
+    migrate(unordered, tmp_path / "made", None, absolute)
+    before = {path.name for path in (tmp_path / "made").iterdir()}
+
+    named = [one.stream for handle in stored(tmp_path / "made") for one in handle.files]
+    uris = {stream.uri for stream in named if isinstance(stream, AbsoluteFileHandle)}
+    assert uris
+    assert {f"file:{tmp_path}/made"} == {uri.rpartition("/")[0] for uri in uris}
+    assert contents(unordered) == contents(tmp_path / "made")
+    assert verify(Savepoint.open(tmp_path / "made")).ok
+
+    migrate(unordered, tmp_path / "made", None, absolute, target_exists=IfTargetExists.REPLACE)
+    after = {path.name for path in (tmp_path / "made").iterdir()}
+    assert (len(before), {"_metadata", "_stateshift.json"}) == (len(after), before & after)
+    assert contents(unordered) == contents(tmp_path / "made")
 
 
 def test_a_failure_leaves_nothing(unordered, monkeypatch, tmp_path):
