@@ -19,6 +19,7 @@ from stateshift import MigrationOptions, NoSpaceLeft, Savepoint, SavepointFormat
 from stateshift.compat.description import StateKind
 from stateshift.state.rocksdb import workspace
 from stateshift.state.savepoint.verify import verify
+from stateshift.state.storage.files import Folder
 
 CANONICAL = SavepointFormatType.CANONICAL
 CLAIMED = "rocksdb-incremental-tuple-claimed"
@@ -234,3 +235,12 @@ def test_on_spark_files_come_once_to_the_workers_of_a_machine(stored, through, s
     assert got
     assert {1} == set(got.values()), got
     assert [] == left(scratch)
+
+
+def test_a_store_copies_a_file_by_itself(s3, tmp_path):
+    source, target = Folder.at(s3.place("copied-from")), Folder.at(s3.place("copied-to"))
+    source.write("file", b"content")
+
+    assert source.copy_within_store("file", target, "copy")
+    assert b"content" == target.read("copy")
+    assert not source.copy_within_store("file", Folder.at(tmp_path), "copy")
