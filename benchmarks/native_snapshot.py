@@ -190,9 +190,11 @@ def _iterate(folder: Path, start: bytes, stop: bytes) -> int:
 
 def run(way: str, place: str, small: str, target: Path) -> None:
     """Do one way in this process; print the seconds, the entries and the peak of memory as JSON."""
+    from stateshift import MigrationOptions, SavepointFormatType
     from stateshift.spark.migrate import migrate
     from stateshift.spark.sessions import session
 
+    canonical = MigrationOptions(format=SavepointFormatType.CANONICAL)
     start = time.perf_counter()
     if way in {BARE, BY_TWO}:
         entries = iterate(place, target, 1 if way == BARE else 2)
@@ -203,12 +205,12 @@ def run(way: str, place: str, small: str, target: Path) -> None:
         if way == "one core":
             os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # a task has several threads
         spark = session(_MASTERS[way])
-        migrate(small, target.with_name("small-target"), session=spark)
-        report = migrate(place, target, session=spark)
+        migrate(small, target.with_name("small-target"), options=canonical, session=spark)
+        report = migrate(place, target, options=canonical, session=spark)
         entries = sum(count.read for count in report.states)
         start = time.perf_counter() - report.phases["migrating"]
     else:
-        report = migrate(place, target, SHAPE.after() if way == "converted" else None)
+        report = migrate(place, target, SHAPE.after() if way == "converted" else None, canonical)
         entries = sum(count.read for count in report.states)
     print(json.dumps([time.perf_counter() - start, entries, peak_bytes()]))
 
