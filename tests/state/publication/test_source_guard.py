@@ -56,14 +56,14 @@ def test_a_target_inside_a_folder_to_which_files_were_moved_is_refused(tmp_path)
 def test_beside_the_folders_of_the_job_is_a_target(tmp_path):
     checkpoint = native_snapshots.copied(CLAIMED, tmp_path / "copy")
 
-    assert migrate(checkpoint, checkpoint.parent / "rescued").states
+    assert migrate(checkpoint, checkpoint.parent / "rescued").kept
 
 
 def test_a_root_for_all_jobs_does_not_make_what_lies_beside_them_a_part_of_the_source(tmp_path):
     checkpoint = native_snapshots.copied(CLAIMED, tmp_path / "copy")
     alone = shutil.move(checkpoint, tmp_path / "alone")
 
-    assert migrate(alone, jobs(checkpoint) / "rescued", allow_roots=[(ROOT, jobs(checkpoint))]).states
+    assert migrate(alone, jobs(checkpoint) / "rescued", allow_roots=[(ROOT, jobs(checkpoint))]).kept
 
 
 def test_writes_to_a_base_guard_the_same_folders(tmp_path):
