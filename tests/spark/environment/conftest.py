@@ -14,10 +14,11 @@ def run(stateshift_spark, tmp_path):
     They do by a savepoint, each with a checkpoint of its own; or by the checkpoint, which all have.
     """
 
-    def run(program, *steps, by="checkpoint", **options):
+    def run(program, *steps, by="checkpoint", backend="rocksdb", **options):
         seen = []
         for number, (given, parallelism) in enumerate(steps):
-            keys, places = {"parallelism.default": parallelism}, {"checkpoint": tmp_path / "checkpoint"}
+            keys = {"parallelism.default": parallelism, "state.backend.type": backend}
+            places = {"checkpoint": tmp_path / "checkpoint"}
             if by == "savepoint":
                 places = {"checkpoint": tmp_path / f"checkpoint-{number}", "savepoint": tmp_path / f"sp-{number}"}
                 keys |= {"execution.savepoint.path": tmp_path / f"sp-{number - 1}"} if number else {}

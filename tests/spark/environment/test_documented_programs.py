@@ -17,6 +17,7 @@ from stateshift.pyflink.extensions import (
     map_with_state,
 )
 
+BACKEND = pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
 BY = pytest.mark.parametrize("by", ["checkpoint", "savepoint"])
 PAIR = Types.TUPLE([Types.LONG(), Types.LONG()])
 ELEMENTS = [(1, 3), (1, 5), (1, 7), (1, 4), (1, 2)]
@@ -47,8 +48,11 @@ def test_a_count_window_average_goes_on_from_its_checkpoint_with_another_paralle
 
 
 @pytest.mark.slow
-def test_a_count_window_average_goes_on_from_a_savepoint(run):
-    assert [(1, 4), (1, 5)] == run(averages, (ELEMENTS[:3], 1), (ELEMENTS[3:], 3), by="savepoint")
+@BACKEND
+def test_a_count_window_average_goes_on_from_a_savepoint(run, backend):
+    steps = (ELEMENTS[:3], 1), (ELEMENTS[3:], 3)
+
+    assert [(1, 4), (1, 5)] == run(averages, *steps, by="savepoint", backend=backend)
 
 
 class BufferingSink(FlatMapFunction, CheckpointedFunction, CheckpointedRestoring):
@@ -172,7 +176,8 @@ class CounterSource(SourceFunction, ListCheckpointed):
 
 @pytest.mark.slow
 @BY
-def test_a_counter_source_and_a_map_with_state(run, by):
+@BACKEND
+def test_a_counter_source_and_a_map_with_state(run, by, backend):
     def program(env, until):
         keyed = env.add_source(CounterSource(until)).uid("counter").key_by(lambda number: number % 2, Types.LONG())
         count = map_with_state(lambda number, count: ((number, count or 0), (count or 0) + 1), int)
@@ -180,4 +185,4 @@ def test_a_counter_source_and_a_map_with_state(run, by):
 
     expected = [(number, number // 2) for number in range(9)]
 
-    assert expected == sorted(run(program, (4, 1), (7, 3), (9, 2), by=by))
+    assert expected == sorted(run(program, (4, 1), (7, 3), (9, 2), by=by, backend=backend))
