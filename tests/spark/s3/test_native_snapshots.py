@@ -215,10 +215,11 @@ ON_SPARK = """
 import sys
 from stateshift.spark.migrate import migrate
 from stateshift.spark.sessions import session
-from stateshift.state.migration.options import MigrationOptions
+from stateshift import MigrationOptions, SavepointFormatType
 source, target = sys.argv[1:]
 spark = session("local[2]")
-migrate(source, target, options=MigrationOptions(parallelism=6), session=spark)
+options = MigrationOptions(parallelism=6, format=SavepointFormatType.CANONICAL)
+migrate(source, target, options=options, session=spark)
 spark.stop()
 """
 
