@@ -54,7 +54,10 @@ def listed(place, subtask=0):
     return read_manifest(native_snapshots.content_of(files[names.manifest], place), names.manifest), files
 
 
-@pytest.mark.parametrize("name", native_snapshots.NAMES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[] if name in {SAMPLE, OLD} else pytest.mark.slow) for name in native_snapshots.NAMES],
+)
 def test_all_but_what_changed_is_kept(tmp_path, name):
     source = native_snapshots.snapshot(name)
     report = migrate(source, tmp_path / "made", changed(name), MigrationOptions(edits=EDITS))
