@@ -15,7 +15,7 @@ import attrs
 import pytest
 from pyspark import cloudpickle
 
-from stateshift import Job, MigrationOptions, Operator, Savepoint
+from stateshift import Job, ListStateDescriptor, MigrationOptions, Operator, Savepoint, TimeWindow
 from stateshift.compat.repartition import Repartition
 from stateshift.pyflink.common import Types
 from stateshift.pyflink.datastream import StreamExecutionEnvironment
@@ -71,10 +71,10 @@ def same(results):
     return sorted(json.dumps(json.loads(one)) for one in results)
 
 
-def in_pyflink(run_pyflink, folder, part, mode, *options):
+def in_pyflink(run_pyflink, folder, part, mode, *options, program="everything"):
     (folder / "lines").mkdir(parents=True)
     (folder / "lines" / "a.txt").write_text("".join(f"{line}\n" for line in part), "utf-8")
-    return run_pyflink("across/everything.py", folder, "--mode", mode, *options)
+    return run_pyflink(f"across/{program}.py", folder, "--mode", mode, *options)
 
 
 def locally(program, part, savepoint, target):
@@ -134,3 +134,21 @@ def test_state_goes_from_pyflink_through_here_and_spark_to_pyflink(
         for one in state.read_timers()
     ]
     assert sorted([(number % 7, number) for number in range(60)] * 2) == sorted(timers)
+
+
+@pytest.mark.parametrize(("before", "after"), [("process", "thread"), ("thread", "process")])
+def test_windows_end_in_the_other_mode(run_pyflink, tmp_path, before, after):
+    """Their timers have another name there: without it they would never end."""
+    lines = LINES[:40]
+    _, written = in_pyflink(run_pyflink, tmp_path / "first", lines, before, program="begin_windows")
+    contents = [ListStateDescriptor("window-contents", Types.TUPLE([Types.LONG()] * 2), namespace=TimeWindow)]
+    jobs = {
+        mode: Job([Operator.pyflink("windows", contents, key=Types.LONG(), execution_mode=mode)])
+        for mode in (before, after)
+    }
+    new = attrs.evolve(jobs[after], former=jobs[before])
+    migrate_in_process(Savepoint.open(written), tmp_path / "migrated", new, MigrationOptions())
+    restored = ["--restore", tmp_path / "migrated"]
+    results, _ = in_pyflink(run_pyflink, tmp_path / "last", ["0 250"], after, *restored, program="open_windows")
+
+    assert [[key, 0, [*range(key, 40, 7)]] for key in range(7)] == sorted(map(json.loads, results))
