@@ -1,11 +1,11 @@
 """A job of real PyFlink that keeps state of every kind, or restores it: run by the Python of an apache-flink.
 
     PYTHON run_job.py PROGRAM FOLDER [--restore SAVEPOINT] [--savepoint FOLDER] [--parallelism N] [--max-parallelism N]
-                      [--mode process|thread] [--backend hashmap|rocksdb]
+                      [--mode process|thread] [--backend hashmap|rocksdb] [--results N]
 
 PROGRAM is a Python file with `make(keyed)`, a function that gets the keyed stream of the lines of all files in
 FOLDER/lines, each of a key and a text, and returns a stream of texts. Each text is written to FOLDER/results/N. When
-there are as many as lines, the job is stopped with a canonical savepoint, whose place is printed last.
+there are as many as lines, or N, the job is stopped with a canonical savepoint, whose place is printed last.
 """
 
 import argparse
@@ -53,6 +53,7 @@ def main():
     parser.add_argument("--max-parallelism", type=int, default=128)
     parser.add_argument("--mode", default="process")
     parser.add_argument("--backend", default="hashmap")
+    parser.add_argument("--results", type=int)
     given = parser.parse_args()
     os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(given.program).parent), *filter(os.path.isdir, sys.path[1:])])
     sys.path.insert(0, str(Path(given.program).parent))
@@ -85,7 +86,7 @@ def main():
     made = runpy.run_path(given.program)["make"](keyed)
     made.map(WritesResults(str(results)), Types.STRING()).uid("results").print().uid("printed")
     client = environment.execute_async()
-    wanted = sum(len(file.read_text("utf-8").splitlines()) for file in lines.iterdir())
+    wanted = given.results or sum(len(file.read_text("utf-8").splitlines()) for file in lines.iterdir())
     begin = time.monotonic()
     while len(results_in(results)) < wanted:
         status = client.get_job_status().result()

@@ -148,7 +148,7 @@ def test_windows_end_in_the_other_mode(run_pyflink, tmp_path, before, after):
     }
     new = attrs.evolve(jobs[after], former=jobs[before])
     migrate_in_process(Savepoint.open(written), tmp_path / "migrated", new, MigrationOptions())
-    restored = ["--restore", tmp_path / "migrated"]
+    restored = ["--restore", tmp_path / "migrated", "--results", 7]
     results, _ = in_pyflink(run_pyflink, tmp_path / "last", ["0 250"], after, *restored, program="open_windows")
 
     assert [[key, 0, [*range(key, 40, 7)]] for key in range(7)] == sorted(map(json.loads, results))
