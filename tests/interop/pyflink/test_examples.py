@@ -13,6 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from stateshift.spark.java import java_home
+
+MODES = ("process", "thread")
+IN_MODE = Path(__file__).parent / "run_in_mode.py"
 OWN = sorted((Path(__file__).parent / "programs").glob("*.py"))
 EXAMPLES = [
     "word_count", "basic_operations", "state_access", "event_time_timer", "process_json_data",
@@ -25,11 +29,11 @@ SAID = re.compile(
 )
 
 
-def printed(python, program, folder):
+def printed(command, folder, **settings):
     """Run a program, and return the elements that it prints, without the number of the subtask."""
-    path = f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}"  # its workers call `python`
+    path = f"{Path(command[0]).parent}{os.pathsep}{os.environ['PATH']}"  # its workers call `python`
     done = subprocess.run(
-        [python, program], cwd=folder, env=os.environ | {"PATH": path}, capture_output=True, text=True, check=False
+        command, cwd=folder, env=os.environ | {"PATH": path} | settings, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     lines = [re.sub(r"^\d+> ", "", line) for line in done.stdout.splitlines() if not SAID.match(line)]
@@ -43,10 +47,13 @@ def here(text):
 def compare(pyflink_python, original, folder):
     program = folder / original.name
     program.write_text(here(original.read_text(encoding="utf-8")), encoding="utf-8")
-    ours = printed(sys.executable, program, folder)
+    ours = printed([sys.executable, program], folder)
 
     assert ours
-    assert printed(pyflink_python, original, folder) == ours
+    for mode in MODES:
+        # The interpreter within Java knows no environment, and takes the newest Java there is.
+        settings = {"PYTHONPATH": os.environ["STATESHIFT_PYFLINK"], "JAVA_HOME": str(java_home())}
+        assert (mode, printed([pyflink_python, IN_MODE, mode, original], folder, **settings)) == (mode, ours)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

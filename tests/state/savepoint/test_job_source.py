@@ -342,7 +342,12 @@ def test_the_types_of_the_files_read_what_the_generic_readers_read(written):
                     target = DataOutputView()
                     generic.serialize(entry.value, target)
                     typed = serializer.deserialize(DataInputView(target.getvalue()))
-
-                    assert repr(plain(entry.value)) == repr(plain(typed)), (file.name, state.name)  # NaN is not itself
                     compared += 1
+
+                    if file.name.startswith("pyflink"):  # the generic reader gives the bytes that PyFlink wrote
+                        again = DataOutputView()
+                        serializer.serialize(typed, again)
+                        assert again.getvalue() == target.getvalue(), (file.name, state.name)
+                    else:
+                        assert repr(plain(entry.value)) == repr(plain(typed)), (file.name, state.name)  # NaN
     assert compared > 2000
