@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ...compat.edits import Edits
 from ...compat.lazy_tables import state_in
+from ...compat.plan import SavepointFormatType
 from ...serializers.errors import DeclarationError
 from ...state.directory.committed_state import committed_batch
 from ...state.directory.directory import StateDirectory
@@ -74,7 +75,7 @@ def take_savepoint(
         return migrate(
             state_dir,
             target,
-            options=MigrationOptions(edits=Edits(drop=drop)),
+            options=MigrationOptions(edits=Edits(drop=drop), format=SavepointFormatType.CANONICAL),
             session=session,
             master=master,
             py_files=py_files,

@@ -18,6 +18,7 @@ from stateshift import (
     Operator,
     Repartition,
     Savepoint,
+    SavepointFormatType,
     ValueStateDescriptor,
 )
 from stateshift.spark.streaming.savepoints import take_savepoint
@@ -79,7 +80,8 @@ def test_flink_refuses_what_is_half_migrated_and_restores_the_rest(
     half, states = Savepoint.open(tmp_path / "half"), [ValueStateDescriptor("number", float)]
     job = Job([Operator("numbers", key=int, states=[*states, MapStateDescriptor("by name", str, float)])])
     renamed = MigrationOptions(edits=parse_edits(rename_states=["number=other"]))
-    migrate_in_process(half, tmp_path / "migrated", job, MigrationOptions())
+    canonical = MigrationOptions(format=SavepointFormatType.CANONICAL)
+    migrate_in_process(half, tmp_path / "migrated", job, canonical)
     other_groups = MigrationOptions(repartition=Repartition(max_parallelism=64))
     migrate_in_process(half, tmp_path / "groups", job, other_groups)
     migrate_in_process(half, tmp_path / "renamed", None, renamed)

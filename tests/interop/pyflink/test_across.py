@@ -15,15 +15,7 @@ import attrs
 import pytest
 from pyspark import cloudpickle
 
-from stateshift import (
-    Job,
-    ListStateDescriptor,
-    MigrationOptions,
-    Operator,
-    Savepoint,
-    SavepointFormatType,
-    TimeWindow,
-)
+from stateshift import Job, ListStateDescriptor, MigrationOptions, Operator, Savepoint, TimeWindow
 from stateshift.compat.repartition import Repartition
 from stateshift.pyflink.common import Types
 from stateshift.pyflink.datastream import StreamExecutionEnvironment
@@ -131,8 +123,7 @@ def test_state_goes_from_pyflink_through_here_and_spark_to_pyflink(
     assert of_part(2) == same(on_spark(program, spark, tmp_path / "spark", PARTS[2], tmp_path / "local"))
 
     back = Job([Operator.pyflink("everything", program.Everything(), key=Types.LONG(), execution_mode=after)])
-    # The savepoint of the query is in files of RocksDB, and the job of PyFlink has the heap backend.
-    options = MigrationOptions(repartition=Repartition(), format=SavepointFormatType.CANONICAL)
+    options = MigrationOptions(repartition=Repartition())
     migrate_in_process(Savepoint.open(tmp_path / "spark/savepoint"), tmp_path / "back", back, options)
     results, written = in_pyflink(run_pyflink, tmp_path / "last", PARTS[3], after, "--restore", tmp_path / "back")
     assert of_part(3) == same(results)

@@ -164,6 +164,10 @@ def small(tmp_path):
     return tmp_path / "small"
 
 
+def test_the_savepoint_of_a_query_is_canonical_whatever_its_backend(small):
+    assert [False] == [operator.is_native for operator in Savepoint.open(small).operators]
+
+
 def with_position(savepoint, **position):
     file = savepoint / "_stateshift.json"
     facts = json.loads(file.read_text(encoding="utf-8"))
