@@ -300,7 +300,10 @@ FORMS = [
         for name in ("values-process", "types", "windows", "broadcast", "inputs")
         for form in (NATIVE, INCREMENTAL)
     ),
-    *(f"{name}{NATIVE}" for name in ("values-thread", "types-thread", "windows-thread", "inputs-thread")),
+    *(
+        f"{name}{NATIVE}"
+        for name in ("sessions", "counts", "values-thread", "types-thread", "windows-thread", "inputs-thread")
+    ),
 ]
 """What is made in files of RocksDB, too."""
 OF_ROCKSDB = {

@@ -180,8 +180,9 @@ def test_windows_of_time(opened, name):
     }
 
 
-def test_windows_of_a_session(opened):
-    operator, _ = opened("sessions", "sessions", LISTED)
+@pytest.mark.parametrize("name", forms("sessions"))
+def test_windows_of_a_session(opened, name):
+    operator, _ = opened(name, "sessions", LISTED)
 
     (entry,) = operator.state("python-state-window-contents").read_entries()
     assert (2, TimeWindow(37_000, 40_000), [[(2, 37)]]) == (entry.key[0], entry.namespace, entry.value)
@@ -194,8 +195,9 @@ COUNTED = [
 TUMBLING = [*COUNTED, ValueStateDescriptor("tumble-count-assigner", LONG)]
 
 
-def test_windows_of_counts(opened):
-    operator, expected = opened("counts", "tumbling", TUMBLING)
+@pytest.mark.parametrize("name", forms("counts"))
+def test_windows_of_counts(opened, name):
+    operator, expected = opened(name, "tumbling", TUMBLING)
 
     of_key = defaultdict(list)
     for key, number in expected["lines"]:
