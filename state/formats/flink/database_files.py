@@ -21,7 +21,7 @@ from ...progress import Progress, report_progress
 from ...rocksdb.database import CURRENT, FileNames, open_database
 from ...rocksdb.workspace import release, shared_folder
 from ...storage.identity import each_place_once
-from .handles import AbsoluteFileHandle, DatabaseHandle, RelativeFileHandle, SegmentHandle
+from .handles import AbsoluteFileHandle, DatabaseHandle, InlineHandle, RelativeFileHandle, SegmentHandle
 from .missing_files import require_files
 from .sources import file_of, open_stream
 
@@ -127,8 +127,16 @@ def _local_paths(files: Sequence[DatabaseFile], folder: Folder) -> Iterator[dict
 
 
 def _key(files: Sequence[DatabaseFile], folder: Folder) -> str:
-    """Return the name of the shared folder for the files of a database."""
-    return sha256(repr([(folder.place, file.name, file.stream) for file in files]).encode()).hexdigest()[:32]
+    """Return the name of the shared folder for the files of a database: other files have another one.
+
+    Bytes within `_metadata` tell files apart: databases without some families have MANIFESTs of equal names.
+    """
+    identity = [(folder.place, file.name, file.stream, _data(file)) for file in files]
+    return sha256(repr(identity).encode()).hexdigest()[:32]
+
+
+def _data(file: DatabaseFile) -> bytes:
+    return file.stream.data if isinstance(file.stream, InlineHandle) else b""
 
 
 @contextmanager
