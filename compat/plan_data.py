@@ -10,22 +10,27 @@ if TYPE_CHECKING:
     from .plan import MigrationPlan, Rekeying, StatePlan
 
 _OPERATOR = (
-    "operator_id uid new_operator_id=new_id? action relabels_key reframed=is_reframed native=is_native? parallelism? "
-    "compression bad_values max_parallelism?"
+    "operator_id uid new_operator_id=new_id? action relabels_key reframed=is_reframed parallelism? compression "
+    "bad_values max_parallelism?"
 )
 
 
 def to_data(migration: MigrationPlan) -> dict[str, Any]:
-    """Return the plan as plain data, for `--json` and the lineage. Equal plans produce equal data."""
-    return fields_of(migration, "source job target max_parallelism? absolute? reference_time empty=is_empty") | {
+    """Return the plan as plain data, for `--json` and the lineage. Equal plans produce equal data.
+
+    What earlier releases do not know is left out where it is not asked for: a run that one of them began is resumed.
+    """
+    return fields_of(migration, "source job target max_parallelism? reference_time empty=is_empty") | {
         "operators": [
             {
                 **fields_of(operator, _OPERATOR),
+                **({"native": True} if operator.is_native else {}),
                 "rekeying": rekeying_data(operator.rekeying),
                 "states": [_state_data(state) for state in operator.states],
             }
             for operator in migration.operators
-        ]
+        ],
+        **({"absolute": True} if migration.absolute else {}),
     }
 
 

@@ -294,6 +294,7 @@ _FORMS: Final = {
     ),
     Option.NO_SOURCE_DIGESTS: _Form("source_digests=False", word=""),
     Option.PARALLELISM: _Form("parallelism={}", item=lambda values: values[0]),
+    Option.FORMAT: _Form("format=SavepointFormatType.{}", item=lambda values: values[0].upper()),
     Option.PY_FILES: _Form("py_files=[{}]", _Of.CALL),
     Option.TARGET_EXISTS: _Form(
         "target_exists=IfTargetExists.{}", _Of.CALL, item=lambda values: values[0].upper()

@@ -32,6 +32,7 @@ from stateshift import (
 from stateshift.compat.description import StateKind
 from stateshift.compat.gate.recording import to_json
 from stateshift.serializers.containers.wrappers import LazyMigrationSnapshot, TtlAwareSerializerSnapshot
+from stateshift.serializers.pyflink.contents import RecordedContentSnapshot
 from stateshift.serializers.registry import registry
 from stateshift.serializers.snapshot import CompositeTypeSerializerSnapshot, snapshot_from_bytes, snapshot_to_bytes
 from stateshift.state.entry_keys import EntryKeyFormat
@@ -242,7 +243,7 @@ def snapshots() -> tuple[bytes, ...]:
     composites = [one for one in registry._snapshots.values() if issubclass(one, CompositeTypeSerializerSnapshot)]
     pool = [*simple, *map(snapshot_from_bytes, found)]
     pool += [TtlAwareSerializerSnapshot(has_ttl=inner.kind == "ttl", inner=inner) for inner in pool]
-    pool.append(LazyMigrationSnapshot(pool[0]))
+    pool += [LazyMigrationSnapshot(pool[0]), RecordedContentSnapshot("PyFlinkBytes", pool[0])]
     for at in range(_COMPOSITIONS):
         cls = composites[at % len(composites)]
         size = cls.nested_count if cls.nested_count >= 0 else rng.randrange(4)

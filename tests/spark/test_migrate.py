@@ -10,7 +10,16 @@ from itertools import chain
 import half_lazy
 import pytest
 
-from stateshift import IncompatibleState, MigrationOptions, Repartition, Savepoint, Target, TargetExists, migrate
+from stateshift import (
+    IncompatibleState,
+    MigrationOptions,
+    Repartition,
+    Savepoint,
+    SavepointFormatType,
+    Target,
+    TargetExists,
+    migrate,
+)
 from stateshift.serializers.errors import located
 from stateshift.state.savepoint.json_encoding import tagged_operator
 from stateshift.state.savepoint.verify import verify
@@ -96,7 +105,8 @@ def test_the_files_are_those_of_a_run_without_spark(
 @pytest.mark.parametrize("repartition", [None, Repartition(max_parallelism=64)], ids=["same keys", "rekeyed"])
 def test_tables_of_a_half_lazy_state_become_one_as_without_spark(spark, tmp_path, content_of, repartition):
     half = str(half_lazy.half_lazy(tmp_path, 60).savepoint.place)
-    options = MigrationOptions(parallelism=3, repartition=repartition)
+    # Databases have ids that no other one has.
+    options = MigrationOptions(parallelism=3, repartition=repartition, format=SavepointFormatType.CANONICAL)
     migrate(half, tmp_path / "spark", half_lazy.second, options, session=spark)
     migrate_in_process(Savepoint.open(half), tmp_path / "here", half_lazy.second, options)
 
