@@ -114,7 +114,7 @@ class NewSide:
     def unless_types_stay(self, savepoint: str, options: MigrationOptions) -> NewSide | None:
         """Return itself, or None if a migration keeps the types.
 
-        It changes something else, or a native snapshot is written anew; the state of a query becomes a savepoint.
+        It changes something else, or rewrites a native snapshot, or makes a savepoint of the state of a query.
 
         Raises:
             UsageError: Nothing is to change.

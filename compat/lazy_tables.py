@@ -10,11 +10,11 @@ which all tables have one form writes one table, under the name of the state.
 `lazy_forms` says how a running program keeps them.
 
 So are the states in which PyFlink keeps what a keyed stream reduces (`reduce`, `sum`, `min`, `max` and others). It
-names them anew in each subtask at each start, and never finds them again; here all are tables of one state:
+gives them new names in each subtask at each start, and never finds them again. Here all are tables of one state:
 
     _reduce_state0b4e4bc8-…     or python-state-_reduce_state0b4e4bc8-…
 
-Nothing says which start was the last, so a key that is in two of them is no one's guess: a migration to one table ends.
+Nothing says which start was the last, so a migration to one table refuses a key that is in two of them.
 """
 
 from __future__ import annotations

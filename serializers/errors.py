@@ -407,7 +407,7 @@ class JobNotFound(StateShiftError, ImportError):
 class UserCodeFailed(JobNotFound):
     """The module of a job, query or function raised an error when it was imported, or the function that makes it did.
 
-    The message names the error, and the file and line of the user's code.
+    The message names the error, and its file and line in user code.
     """
 
 

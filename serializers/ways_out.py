@@ -70,7 +70,7 @@ class Does(enum.Enum):
     MIGRATE = enum.auto()
     """The state is migrated: the difference itself is done."""
     CONVERT = enum.auto()
-    """A function of the user's converts values."""
+    """A user function converts values."""
 
 
 @attrs.frozen

@@ -277,7 +277,7 @@ class Opened:
 
 
 def function_failed(error: Exception, task: SlotTask | None) -> FunctionFailed:
-    """Return the error of a user's function, with the element and the line of the user's code that raised it.
+    """Return the error of a user function, with the element and the line of user code that raised it.
 
     Args:
         error: The error.

@@ -267,7 +267,7 @@ class DataStream:
         return AllWindowedStream(keyed, Windows(window_assigner, self.get_type()))
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
-        """Give elements time stamps, and make watermarks of them."""
+        """Assign timestamps to elements, and generate watermarks from them."""
         made = self._values()._then(watermark_strategy, "Timestamps/Watermarks")  # noqa: SLF001 - its own class
         return DataStream(self._env, made._edges, self._type)  # noqa: SLF001
 

@@ -82,6 +82,8 @@ def split_task(task: KeyedTask, source: Folder) -> tuple[KeyedTask, KeptFamilies
             for name, renamed in kept.items()
             if all(_is_of_6(stored[file.name], source) for file in manifest.families[name])
         }
+    if not kept:
+        return task, KeptFamilies()
     numbers = (int(name.partition("-")[2]) for name in (names.manifest, names.options))
     found = KeptFamilies(
         {renamed: manifest.families[name] for name, renamed in kept.items()},

@@ -16,6 +16,7 @@ from ...compat.plan import Compression, OperatorPlan, StateAction, StatePlan
 from ...serializers.errors import CorruptSavepoint, UnsupportedFormat, located
 from ...serializers.pickled.unpickler import trusting
 from ...serializers.views import DataInputView
+from ..formats.flink.database_files import release_copies
 from ..formats.flink.entries import read_pieces
 from ..formats.flink.keyed_readers import open_keyed, read_header
 from ..formats.flink.keyed_stream import KeyedStreamHeader
@@ -85,6 +86,8 @@ def rewrite_keyed(
                     raise
                 foreign += reader.foreign if handle.first_key_group in task.key_groups else 0
         written, aside = output.finish(), quarantine.finish()
+    if kept.files:
+        release_copies(left.handles, source)  # nobody else reads a part of a database
     counts = tuple(
         tallies[name].result(task.plan, task.plan.state(name, keyed=True), info) for name, info in stored_infos.items()
     )

@@ -26,7 +26,7 @@ from .missing_files import require_files
 from .sources import file_of, open_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ...rocksdb.database import Database
     from ...storage.files import Folder
@@ -148,12 +148,17 @@ def databases_released(metadata: SavepointMetadata, folder: Folder) -> Iterator[
     try:
         yield
     finally:
-        release(
-            _key(subtask.managed_keyed.files, folder)
-            for operator in metadata.operators
-            for subtask in operator.subtasks
-            if isinstance(subtask.managed_keyed, DatabaseHandle)
-        )
+        release_copies((subtask.managed_keyed for one in metadata.operators for subtask in one.subtasks), folder)
+
+
+def release_copies(handles: Iterable[object], folder: Folder) -> None:
+    """Delete the copies of databases on this machine, except those that a process still reads.
+
+    Args:
+        handles: The handles of the databases; handles of other kinds are left out.
+        folder: The folder of their snapshot.
+    """
+    release(_key(handle.files, folder) for handle in handles if isinstance(handle, DatabaseHandle))
 
 
 def _local_path(file: DatabaseFile, folder: Folder) -> Path | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import attrs
@@ -132,6 +133,16 @@ def test_what_changes_is_read(on_disk, tmp_path):
     with pytest.raises(CorruptSavepoint):
         migrate(on_disk, tmp_path / "made", changed(SAMPLE))
     assert not (tmp_path / "made").exists()
+
+
+def test_copies_of_parts_of_databases_do_not_stay_on_the_machine(tmp_path, monkeypatch):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+
+    migrate(native_snapshots.snapshot(SAMPLE), tmp_path / "out", changed(SAMPLE))
+
+    assert [] == [path for path in scratch.glob("stateshift-rocksdb-*/*") if path.is_dir()]
 
 
 def test_the_copy_does_not_need_the_source(on_disk, tmp_path):
