@@ -61,8 +61,6 @@ def require_whole_manifest(data: bytes, name: str) -> None:
     Raises:
         CorruptSavepoint: A frame is damaged.
     """
-    import google_crc32c
-
     at = 0
     while at < len(data):
         left = _BLOCK_BYTES - at % _BLOCK_BYTES
@@ -78,17 +76,16 @@ def require_whole_manifest(data: bytes, name: str) -> None:
         end = at + _HEADER.size + extra + size
         if kind not in _TYPES or end > len(data) or end - at > left:
             raise CorruptSavepoint("a frame is cut off or damaged", file=name, offset=at)
-        if google_crc32c.value(data[at + _CRC_BYTES + _SIZE_BYTES : end]) != _unmasked(masked):
+        if crc32c(data[at + _CRC_BYTES + _SIZE_BYTES : end]) != masked:
             raise CorruptSavepoint("a frame does not match its checksum", file=name, offset=at)
         at = end
 
 
-def _unmasked(masked: int) -> int:
-    turned = (masked - _MASK_DELTA) & 0xFFFFFFFF
-    return (turned >> 17 | turned << 15) & 0xFFFFFFFF
+def crc32c(data: bytes) -> int:
+    """Return the masked checksum that files of RocksDB have of some bytes."""
+    import google_crc32c
 
-
-def _masked(crc: int) -> int:
+    crc: int = google_crc32c.value(data)
     return ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF
 
 
@@ -118,6 +115,11 @@ class TableFile:
     def written(cls, number: int, size: int, level: int, first: bytes, last: bytes) -> TableFile:
         """Return a file of values without a sequence number, from the first user key to the last."""
         return cls(number, size, level, first + _VALUE_OF_NO_TIME, last + _VALUE_OF_NO_TIME)
+
+    def may_have(self, first: bytes, last: bytes) -> bool:
+        """Whether user keys from the first to the last may be in the file."""
+        stored = len(_VALUE_OF_NO_TIME)
+        return self.least[:-stored] <= first and last <= self.greatest[:-stored]
 
     @property
     def name(self) -> str:
@@ -283,8 +285,6 @@ def write_manifest(families: Sequence[tuple[str, Iterable[TableFile]]], next_fil
 
 
 def _framed(records: Iterable[bytes]) -> Iterator[bytes]:
-    import google_crc32c
-
     at = 0
     for record in records:
         rest, is_first = record, True
@@ -296,8 +296,7 @@ def _framed(records: Iterable[bytes]) -> Iterator[bytes]:
                 continue
             part, rest = rest[: left - _HEADER.size], rest[left - _HEADER.size :]
             kind = (_BEGIN if rest else _WHOLE) if is_first else (_MIDDLE if rest else _END)
-            crc = google_crc32c.value(bytes([kind]) + part)
-            yield _HEADER.pack(_masked(crc), len(part), kind) + part
+            yield _HEADER.pack(crc32c(bytes([kind]) + part), len(part), kind) + part
             at += _HEADER.size + len(part)
             is_first = False
 

@@ -22,7 +22,7 @@ from numba.core.cgutils import get_or_insert_function, global_constant, raw_memc
 from numba.extending import intrinsic, overload, register_jitable
 
 from ...compat import key_hashes
-from . import binary_rows, frames, interpreter, key_shapes, memory, moves, ops
+from . import binary_rows, frames, interpreter, key_shapes, memory, moves, ops, table_entries
 from . import numba_encodings as encodings
 from .executor_choice import code_folder
 
@@ -293,7 +293,7 @@ _INLINED = frozenset((
 ))  # fmt: skip
 """The paths of most entries, which are inlined everywhere; those of the others are called."""
 
-for _module in (memory, encodings, binary_rows, moves, frames, key_shapes, interpreter, key_hashes):
+for _module in (memory, encodings, binary_rows, moves, frames, key_shapes, interpreter, key_hashes, table_entries):
     for _name, _function in vars(_module).items():
         is_own = isinstance(_function, FunctionType) and _function.__module__ == _module.__name__
         if is_own and _function not in _REPLACED:  # compiled where other machine code calls it

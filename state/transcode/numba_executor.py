@@ -44,11 +44,13 @@ from .numba_kernels import (
     find_placed,
     find_run,
     note_key_sums,
+    parse_table_entries,
     read_only,
     rewrite,
     survey,
 )
 from .program import Program
+from .table_entries import VALUES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -59,7 +61,7 @@ _CHECKSUM = (1 << 64) - 1
 _NO_STATES, _NO_TOTALS = np.zeros((0, STATE_NUMBERS), np.int64), np.zeros((0, TOTAL_NUMBERS), np.int64)
 _NO_NUMBERS = np.zeros(0, np.int64)
 _MIGRATING = ("rewrite", "find_run", "survey", "find_placed")
-FUNCTIONS = (*_MIGRATING, "note_key_sums", "find_entries")
+FUNCTIONS = (*_MIGRATING, "note_key_sums", "find_entries", "read_table_entries")
 """The functions of `numba_kernels` that are compiled."""
 
 
@@ -179,6 +181,7 @@ def load_compiled(names: Iterable[str] = _MIGRATING) -> None:
         "find_placed": lambda: find_placed(none, 0, 0, 1, _NO_NUMBERS, _NO_NUMBERS, result),
         "note_key_sums": lambda: note_key_sums(none, 0, _NO_NUMBERS),
         "find_entries": lambda: find_entries(read_only(none), 0, 0, *[_NO_NUMBERS] * 4),
+        "read_table_entries": lambda: parse_table_entries(b"", [], VALUES, 0, 0, 0),
     }
     for name in names:
         runs[name]()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba.extending import register_jitable
 
-from . import frames
+from . import frames, table_entries
 from .frames import COMPLETE
 from .interpreter import DONE, FULL, ODD, interpret
 from .key_shapes import AHEAD, CRAMPED, find_placed_run
@@ -334,3 +334,30 @@ def call(function: Any, data: bytes | memoryview, *numbers: int) -> tuple[int, l
     result = np.zeros(4, np.int64)
     returned = function(read_only(np.frombuffer(data, np.uint8)), *numbers, result)
     return int(returned), result.tolist()
+
+
+@compiled
+def read_table_entries(
+    data: Any, bounds: Any, values: int, stored: int, target: Any, capacity: int, places: Any, firsts: Any,
+    seconds: Any, result: Any,
+) -> int:  # fmt: skip
+    """Run `table_entries.read_table_entries` on arrays of bytes and of 64-bit integers."""
+    return table_entries.read_table_entries(
+        address(data), address(bounds), len(bounds) // 2, values, stored, address(target), capacity, len(firsts),
+        address(places), address(firsts), address(seconds), address(result),
+    )  # fmt: skip
+
+
+def parse_table_entries(
+    data: bytes | bytearray, bounds: list[int], values: int, stored: int, capacity: int, rows: int
+) -> tuple[int, list[int], tuple[memoryview, Any, Any, Any]]:
+    """Run `table_entries.parse_table_entries`, which has the same arguments."""
+    target: Any = np.empty(capacity, np.uint8)
+    places = np.empty(rows + 1, np.int64)
+    firsts, seconds, result = np.empty(rows, np.int64), np.empty(rows, np.int64), np.zeros(4, np.int64)
+    status = read_table_entries(
+        read_only(np.frombuffer(data, np.uint8)), np.array(bounds, np.int64), values, stored, target, capacity, places,
+        firsts, seconds, result,
+    )  # fmt: skip
+    count = int(result[0])
+    return int(status), result.tolist(), (memoryview(target), places[: count + 1], firsts[:count], seconds[:count])
