@@ -13,7 +13,7 @@ from ...compat.queries.wording import as_written
 from ...compat.reference_time import length_text, millis_text
 from ...serializers.compatibility import Flagged, Path
 from ...serializers.wording import many
-from ...state.migration.plan_file import RECORDED
+from ...state.migration.plan_file import FILES, RECORDED
 from ...state.progress import size_text
 from ..output import Column, Line, Row, styled_table
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ...state.migration.plan_file import PlanFile
 
 _COLUMNS = (Column("state", is_name=True), Column("kind"), Column("done"), Column("entries", is_number=True),
-            Column("bytes", is_number=True), Column("tried"), Column("old job"))  # fmt: skip
+            Column("bytes", is_number=True), Column("files"), Column("tried"), Column("old job"))  # fmt: skip
 _DONE = {"copy": "copied", "relabel": "new header", "rekey": "new keys", "convert": "converted", "drop": "dropped",
          "new": "starts empty"}  # fmt: skip
 _COUNTED = {"convert": "converted", "rekey": "copied under new keys",
@@ -191,9 +191,15 @@ def _row(state: dict[str, Any]) -> Line:
         (_DONE.get(state["action"], state["action"]), _ACTION_STYLES.get(state["action"], "")),
         ("" if entries is None else f"{entries:,}", ""),
         ("" if size is None else f"{size:,}", ""),
+        (_files(state.get(FILES, {})), ""),
         (_TRIED[state["tried"]], ""),
         (old_job, STYLES[old_job] if old_job else ""),
     ]
+
+
+def _files(files: dict[str, int]) -> str:
+    """Return what becomes of the files of a state in databases, in words."""
+    return ", ".join(f"{size_text(files[f'{what}_bytes'])} {what}" for what in ("kept", "read") if what in files)
 
 
 def _state_lines(state: dict[str, Any]) -> Iterator[Line]:
@@ -280,6 +286,10 @@ def _ending(plan: PlanFile) -> Iterator[Line]:
         return
     streams = f"{many(summary['streams_rewritten'], 'stream')} to rewrite, {many(summary['files_copied'], 'file')}"
     yield [(f"work: {streams} to copy, {size_text(summary['bytes_to_read'])} to read", "")]
+    files = [state[FILES] for operator in plan.operators for state in operator["states"] if FILES in state]
+    if kept := sum(one.get("kept", 0) for one in files):
+        size = size_text(sum(one.get("kept_bytes", 0) for one in files))
+        yield [(f"kept as they are, and not read: {many(kept, 'file')}, {size}; linked on one disk, else copied", "")]
     if summary["reference_time"] is not None:
         yield [(f"reference time: {summary['reference_time']}", "")]
     declared = any(one["in_job"] and one.get("custom_raw_keyed_state") for one in plan.operators)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
@@ -120,7 +121,9 @@ def estimate(
     compiling = COMPILING_S if must_compile(executor) else 0.0
     sampler = _Sampler(executor, loads=not with_spark and not compiling)
     samples: dict[str, _Sample] = {}
-    written = seconds = 0.0
+    kept = sum(one.size for task in tasks if isinstance(task, KeyedTask) for one in task.kept.states(task.plan))
+    written = 0.0 if kept and _is_one_disk(source, target) else float(kept)
+    seconds = written / _COPY_BYTES_PER_S
     for task in tasks:
         sample = _ELEMENTS if isinstance(task, OperatorTask) else _PLAIN
         if isinstance(task, KeyedTask | RekeyTask):
@@ -138,6 +141,15 @@ def estimate(
         read, int(written), left, engine, seconds + compiling, cores, compiling > 0,
         executor=executor, lacks_numba=sampler.has_op_lists and lacks_numba(executor, share),
     )  # fmt: skip
+
+
+def _is_one_disk(source: Folder, target: Folder) -> bool:
+    """Whether files of the source can be linked into the target, as far as their places show."""
+    if not source.is_local or not target.is_local:
+        return False
+    place = Path(target.place)
+    there = next(one for one in (place, *place.parents) if one.exists())
+    return there.stat().st_dev == Path(source.place).stat().st_dev
 
 
 @attrs.frozen
@@ -188,7 +200,9 @@ class _Sampler:
         groups, here = task.max_parallelism, self._here
         read, written, passed = 0, 0.0, 0.0
         rewriters: dict[int, BlockRewriter | None] = {}
-        with suppress(StateShiftError), open_keyed(task.handles[0], source, groups, executor=here) as reader:
+        if not task.read:
+            return _PLAIN
+        with suppress(StateShiftError), open_keyed(task.read[0], source, groups, executor=here) as reader:
             key = reader.header.key_snapshot
             for block, sample in _first_entries(reader, task.key_groups):
                 info = reader.header.states[sample.state_id]

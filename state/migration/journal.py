@@ -34,7 +34,7 @@ from ..publication.lineage import FileDigest, Lineage, StateCount, read_lineage
 from ..publication.publish import source_facts
 from ..publication.runs import GENERATION_DIGITS, final_name
 from ..publication.sink import StoredBytes
-from .tasks import DatabasePart, KeptState, TaskResult
+from .tasks import DatabasePart, StateFiles, TaskResult
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -324,7 +324,7 @@ def _from_data(facts: dict[str, Any]) -> TaskResult:
         database=tuple(
             DatabasePart(_text(part["name"]), _stored(part["stored"])) for part in facts.get("database", ())
         ),
-        kept=tuple(KeptState(**kept) for kept in facts.get("kept", ())),
+        kept=tuple(StateFiles(**kept) for kept in facts.get("kept", ())),
     )
 
 

@@ -2,13 +2,18 @@
 
 A family is kept whole or rewritten whole. It is kept where every byte of its entries stays, in a database whose key
 groups stay: the MANIFEST of the new database has the same entries for its files as the stored one. What else the task
-reads is a database with the other families, which has a MANIFEST of its own. Source: notes on native snapshots.
+reads is a database with the other families, which has a MANIFEST of its own. It is decided when the tasks are made,
+from headers, MANIFEST and OPTIONS files; for RocksDB 6, from the ends of files, too. So a plan says what is kept.
+Source: notes on native snapshots.
 """
 
 from __future__ import annotations
 
 import struct
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 import attrs
@@ -19,46 +24,54 @@ from ...serializers.views import DataInputView, DataOutputView
 from ..formats.flink.handles import DatabaseFile, DatabaseHandle, InlineHandle
 from ..formats.flink.keyed_stream import KeyedStreamHeader, read_keyed_header, write_keyed_header
 from ..formats.flink.sources import open_proven, open_stream
-from ..rocksdb.database import CURRENT, FileNames
-from ..rocksdb.manifest import Manifest, TableFile, read_manifest, write_manifest
+from ..rocksdb.database import CURRENT, FileNames, require_library
+from ..rocksdb.manifest import Manifest, read_manifest, write_manifest
 from ..rocksdb.options_file import DEFAULT_FAMILY, StoredOptions, print_stored_options, read_options
-from ..rocksdb.ranges import families_of_tables
+from ..rocksdb.ranges import families_of_tables, table_of
+from ..savepoint.states import keyed_handles
 from .block_rewriter import new_name
 from .stream_rewriter import is_dropped
-from .tasks import digest_of
+from .tasks import KeptFamilies, KeyedTask, StateFiles, add_files, digest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable, Iterator
 
+    from ..formats.flink.metadata import OperatorState
     from ..storage.files import Folder
-    from .tasks import KeyedTask
+    from .tasks import Task
 
 _FOOTER = struct.Struct("<B40xIQ")
 _MAGIC, _FORMATS = 0x88E241B785F4CFF7, range(6)
 _CHECKSUMS = {1, 2, 3}
 """Of RocksDB 6: CRC-32C, and xxHash of 32 and 64 bits."""
+_AT_A_TIME = 8
+"""How many databases of a store are looked at at a time."""
 
 
-@attrs.frozen
-class KeptFamilies:
-    """Families that stay as they are.
+def with_kept(tasks: Iterable[KeyedTask], source: Folder) -> Iterator[KeyedTask]:
+    """Yield the tasks of an operator with the families that each of them keeps; there may be none.
 
-    Attributes:
-        files: The files of each family, by the new name of its state.
-        stored: All files of the stored database, by name.
-        next_file: A number above those of all files.
+    Args:
+        tasks: The tasks.
+        source: The folder of the stored state: headers, MANIFEST and OPTIONS files are read, several at a time.
+
+    Raises:
+        LibraryNotFound: The library that reads databases is not installed.
+        CorruptSavepoint: One of these files is damaged.
+        UnsupportedFormat: A column family has settings that Flink does not set.
     """
+    if source.is_local:
+        yield from (_with_kept(task, source) for task in tasks)
+        return
+    with ThreadPoolExecutor(_AT_A_TIME) as threads:
+        yield from threads.map(_with_kept, tasks, repeat(source))
 
-    files: dict[str, tuple[TableFile, ...]] = attrs.field(factory=dict)
-    stored: dict[str, DatabaseFile] = attrs.field(factory=dict)
-    next_file: int = 1
 
-
-def split_task(task: KeyedTask, source: Folder) -> tuple[KeyedTask, KeptFamilies]:
-    """Return a task that reads only what must be rewritten, and the families that are kept; there may be none."""
+def _with_kept(task: KeyedTask, source: Folder) -> KeyedTask:
     handle = task.handles[0]
     if not task.plan.is_native or not isinstance(handle, DatabaseHandle) or handle.key_groups != task.key_groups:
-        return task, KeptFamilies()
+        return task
+    require_library()
     with open_proven(handle.stream, source, digest_of(task.digests, handle.stream)) as stream:
         header = read_keyed_header(DataInputView(stream.read_at(0, stream.size)))
     names = FileNames.of([file.name for file in handle.files])
@@ -66,11 +79,11 @@ def split_task(task: KeyedTask, source: Folder) -> tuple[KeyedTask, KeptFamilies
     try:
         manifest = read_manifest(_content(stored[names.manifest], source), names.manifest)
     except UnsupportedFormat:
-        return task, KeptFamilies()
+        return task
     with located(file=names.options):
         options = read_options(_content(stored[names.options], source), names.options)
     if not _agree(header, manifest, options, handle):
-        return task, KeptFamilies()  # the reader of the whole database says what is wrong with it
+        return task  # the reader of the whole database says what is wrong with it
     kept = {
         info.name: new_name(info, task.plan.state(info.name, keyed=True))
         for info in header.states
@@ -83,15 +96,47 @@ def split_task(task: KeyedTask, source: Folder) -> tuple[KeyedTask, KeptFamilies
             if all(_is_of_6(stored[file.name], source) for file in manifest.families[name])
         }
     if not kept:
-        return task, KeptFamilies()
+        return task
     numbers = (int(name.partition("-")[2]) for name in (names.manifest, names.options))
     found = KeptFamilies(
         {renamed: manifest.families[name] for name, renamed in kept.items()},
-        stored,
+        {file.name: stored[file.name] for name in kept for file in manifest.families[name]},
         max(manifest.next_file, *numbers) + 1,
+        () if len(kept) == len(header.states) else (_without(handle, kept, header, manifest, options),),
     )
-    left = () if len(kept) == len(header.states) else (_without(handle, kept, header, manifest, options),)
-    return attrs.evolve(task, handles=left), found
+    return attrs.evolve(task, kept=found)
+
+
+def files_of(
+    stored: OperatorState, tasks: Iterable[Task], source: Folder
+) -> tuple[tuple[StateFiles, ...], tuple[StateFiles, ...]]:
+    """Return the files of each stored state of an operator in databases: those that are kept, and those that are read.
+
+    Of a database whose MANIFEST cannot be read here nothing is returned.
+
+    Args:
+        stored: The operator.
+        tasks: The tasks of the migration; those of other operators have other databases.
+        source: The folder of the stored state, of which only MANIFEST files are read.
+
+    Raises:
+        LibraryNotFound, CorruptSavepoint: As in `with_kept`.
+    """
+    kept = {task.handles[0]: task.kept.stored for task in tasks if isinstance(task, KeyedTask) and task.kept.files}
+    operator_id = stored.operator_id.hex()
+    found: tuple[list[StateFiles], list[StateFiles]] = [], []
+    for handle in keyed_handles(stored):
+        if not isinstance(handle, DatabaseHandle):
+            continue
+        require_library()
+        name = FileNames.of([file.name for file in handle.files]).manifest
+        content = _content(next(file for file in handle.private if file.name == name), source)
+        with suppress(UnsupportedFormat):
+            for family, tables in read_manifest(content, name).families.items():
+                for table in tables:
+                    side = found[table.name not in kept.get(handle, ())]
+                    side.append(StateFiles(operator_id, stored.uid, table_of(family), 1, table.size))
+    return add_files(found[0]), add_files(found[1])
 
 
 def _content(file: DatabaseFile, source: Folder) -> bytes:

@@ -34,12 +34,12 @@ from .engine import Engine
 from .estimate import estimate
 from .journal import SUFFIX
 from .options import MigrationOptions
-from .planning import planned_as, prepare_as_planned
+from .planning import files_to_read, planned_as, prepare_as_planned
 from .report import MigrationReport
 from .run import name_of, publish_result, try_out
 from .run_task import works_of
 from .scan import failures_counted
-from .tasks import add_kept
+from .tasks import add_files
 
 if TYPE_CHECKING:
     import os
@@ -129,7 +129,8 @@ def migrate_savepoint(
             return migration.carried_out(report, needed, reads, target_exists)
         with failures_counted(prepared.savepoint, prepared.plan):
             report = attrs.evolve(report, tried=try_out(prepared.savepoint, prepared.plan))
-    return attrs.evolve(report, plan_file=planned_as(prepared, options, expected), seconds=stopwatch.seconds)
+    plan_file, read = planned_as(prepared, options, expected), files_to_read(prepared)
+    return attrs.evolve(report, plan_file=plan_file, read_files=read, seconds=stopwatch.seconds)
 
 
 @attrs.frozen
@@ -194,7 +195,7 @@ class _Migration:
         by_workers = any(result.lacks_numba for result in results)
         is_slow = needed.lacks_numba if needed.engine is Engine.PROCESS else by_workers
         foreign = sum(result.foreign for result in results)
-        kept = add_kept(one for result in results for one in result.kept)
+        kept = add_files(one for result in results for one in result.kept)
         report = attrs.evolve(report, lacks_numba=is_slow, foreign_entries=foreign, kept=kept)
         return report.finished(lineage, sum(result.size_bytes for result in results), self.tell.seconds, phases)
 

@@ -33,8 +33,7 @@ from ..rocksdb.manifest import write_manifest
 from ..rocksdb.options_file import DEFAULT_FAMILY, Family, StoredOptions, print_stored_options, read_options
 from ..rocksdb.table_writer import TableWriter
 from ..storage.files import Folder
-from .kept_families import KeptFamilies
-from .tasks import DatabasePart, KeptState, TaskResult
+from .tasks import NOTHING_KEPT, DatabasePart, KeyedTask, TaskResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,11 +43,10 @@ if TYPE_CHECKING:
     from ..formats.flink.handles import StreamHandle
     from ..formats.flink.keyed_stream import KeyedStreamHeader
     from ..rocksdb.manifest import TableFile
-    from .tasks import KeyedTask, RekeyTask
+    from .tasks import KeptFamilies, RekeyTask, StateFiles
 
 _HELD_BYTES = 64 << 20
 _LENGTHS = struct.Struct(">ii")
-NOTHING_KEPT = KeptFamilies()
 _FLINKS = StoredOptions("8.10.0", (Family(DEFAULT_FAMILY, "StringAppendTESTOperator"),))
 """What Flink sets by default: for a state that was not in a database before."""
 
@@ -74,7 +72,7 @@ class Written:
     stored: StoredBytes
     offsets: tuple[int, ...] = ()
     database: tuple[DatabasePart, ...] = ()
-    kept: tuple[KeptState, ...] = ()
+    kept: tuple[StateFiles, ...] = ()
 
     def result(self, **facts: Any) -> TaskResult:
         """Return the result of the task; arguments as the other attributes of that."""
@@ -102,7 +100,6 @@ def keyed_output(
     header: KeyedStreamHeader,
     source: Folder,
     target: Folder,
-    kept: KeptFamilies = NOTHING_KEPT,
 ) -> Iterator[KeyedOutput]:
     """Open the output of a task; if the `with` block fails, what was written is removed.
 
@@ -111,7 +108,6 @@ def keyed_output(
         header: The header of what is written.
         source: The folder of the stored state.
         target: The folder to write to.
-        kept: The column families of a database that stay as they are.
 
     Raises:
         UnsupportedFormat: A column family of the source has files that cannot be written.
@@ -123,6 +119,7 @@ def keyed_output(
             yield _Canonical(sink, KeyedStreamWriter(header, task.key_groups, sink.write))
         return
     with tempfile.TemporaryDirectory(prefix="stateshift-rocksdb-", ignore_cleanup_errors=True) as scratch:
+        kept = task.kept if isinstance(task, KeyedTask) else NOTHING_KEPT
         database = _Database(header, _options_of(task, source), target, name, Path(scratch), kept)
         try:
             database.keep(task.plan, source)
@@ -192,7 +189,7 @@ class _Database:
         self._manifest, self._options_number, self._next = range(kept.next_file, kept.next_file + 3)
         self._kept = kept
         self._kept_parts: list[DatabasePart] = []
-        self._kept_states: list[KeptState] = []
+        self._kept_states: tuple[StateFiles, ...] = ()
         self._attempts: dict[int, str] = {}
         self._written: list[str] = []
         self._states = [
@@ -228,7 +225,7 @@ class _Database:
         parts += [DatabasePart(file, self._put(self._part(what), data)) for file, (what, data) in contents.items()]
         view = DataOutputView()
         write_keyed_header(self._header, view)
-        return Written(self._put(self._name, view.getvalue()), (), tuple(parts), tuple(self._kept_states))
+        return Written(self._put(self._name, view.getvalue()), (), tuple(parts), self._kept_states)
 
     def keep(self, plan: OperatorPlan, source: Folder) -> None:
         """Link the files of families that stay, or copy them where that cannot be done.
@@ -242,9 +239,7 @@ class _Database:
                 with located(state=state, file=table.name):
                     stored = self._linked(self._kept.stored[table.name].stream, table.number, source)
                 self._kept_parts.append(DatabasePart(table.name, stored))
-            size = sum(table.size for table in tables)
-            operator_id = plan.new_id or plan.operator_id
-            self._kept_states.append(KeptState(operator_id, plan.uid, state, len(tables), size))
+        self._kept_states = self._kept.states(plan)
 
     def _linked(self, stream: StreamHandle, number: int, source: Folder) -> StoredBytes:
         name = self._table(number)

@@ -56,6 +56,8 @@ _LIMIT = "max_bad_values"
 """The option that may be edited in a file."""
 _MOST_DIFFERENCES = 30
 CODE = "code"
+FILES = "files"
+"""The field of a state in databases with what is kept and read of its files; files of earlier releases lack it."""
 
 
 @attrs.frozen
@@ -386,7 +388,7 @@ def _fact_differences(where: str, planned: Any, now: Any, ignored: frozenset[str
         for key in dict.fromkeys([*planned, *now]):
             if key == CODE:
                 yield from _code_differences(where, planned.get(key), now.get(key))
-            elif key not in skipped:
+            elif key not in skipped and (key != FILES or key in planned):
                 inner = f"{name}.{key}" if name else _text(key)
                 yield from _fact_differences(where, planned.get(key), now.get(key), ignored, inner)
     elif isinstance(planned, list) and isinstance(now, list):

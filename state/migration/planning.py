@@ -27,8 +27,9 @@ from ..formats.flink.missing_files import require_files
 from ..job import load_job
 from ..plans.operators import describe_plans
 from ..savepoint.reader import Savepoint
+from .kept_families import files_of
 from .options import MigrationOptions
-from .plan_file import OF_QUERIES, RECORDED, NewTypes, PlanFile, StoredPlace
+from .plan_file import FILES, OF_QUERIES, RECORDED, NewTypes, PlanFile, StoredPlace
 from .preparation import prepare
 from .repartition import with_merges_loaded
 from .run import new_parallelism, try_out
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from ..storage.files import Folder
     from .preparation import Preparation
     from .report import MigrationReport
+    from .tasks import StateFiles
 
 _BOTH: dict[str, Any] = {"old": None, "new": None}
 AT_RUN = "when the run begins"
@@ -147,7 +149,8 @@ def plan_of(
             RECORDED: None if plan.is_empty else _recorded_rollback(stored, plan, code_of(stored)),
         },
         operators=[
-            _operator_data(one, savepoint.operator(one.operator_id), backs) | {"plan_sha256": _digest(data)}
+            _operator_data(one, savepoint.operator(one.operator_id), backs, _files_data(prepared, one))
+            | {"plan_sha256": _digest(data)}
             for one, data in zip(plan.operators, to_data(plan)["operators"], strict=True)
         ],
     )
@@ -181,6 +184,28 @@ def query_plan_file(report: MigrationReport, new_types: NewTypes, typed: dict[st
             for one, data in zip(report.plan.operators, to_data(report.plan)["operators"], strict=True)
         ],
     )
+
+
+def files_to_read(prepared: Preparation) -> tuple[StateFiles, ...]:
+    """Return the files in databases that a migration reads, by operator and stored state."""
+    found = (_files_of(prepared, one) for one in prepared.plan.operators)
+    return tuple(one for _, read in found for one in read)
+
+
+def _files_of(prepared: Preparation, plan: OperatorPlan) -> tuple[tuple[StateFiles, ...], tuple[StateFiles, ...]]:
+    if not (plan.is_rewritten and plan.rewrites_keyed):
+        return (), ()
+    savepoint = prepared.savepoint
+    return files_of(savepoint.operator(plan.operator_id).stored, prepared.tasks, savepoint.folder)
+
+
+def _files_data(prepared: Preparation, plan: OperatorPlan) -> dict[str, dict[str, int]]:
+    """Return how many files in databases are kept and read of each keyed state of an operator, and their bytes."""
+    data: dict[str, dict[str, int]] = {}
+    for what, states in zip(("kept", "read"), _files_of(prepared, plan), strict=True):
+        for one in states:
+            data.setdefault(one.state, {}).update({what: one.files, f"{what}_bytes": one.size})
+    return data
 
 
 def _actions(plan: MigrationPlan) -> dict[str, int]:
@@ -336,7 +361,10 @@ def _sums(operators: list[dict[str, Any]]) -> dict[str, int | None]:
 
 
 def _operator_data(
-    plan: OperatorPlan, stored: SavepointOperator | None = None, backs: Mapping[Place, WayBack] = MappingProxyType({})
+    plan: OperatorPlan,
+    stored: SavepointOperator | None = None,
+    backs: Mapping[Place, WayBack] = MappingProxyType({}),
+    files: Mapping[str, dict[str, int]] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Return the plan of an operator as data; one of a query has nothing of what only a savepoint says."""
     key, groups = None, dict.fromkeys(("parallelism", "max_parallelism", "flink_restorable"), _BOTH)
@@ -368,7 +396,9 @@ def _operator_data(
         **fields_of(stored, "unreadable? keeps custom_raw_keyed_state=has_custom_raw_keyed_state?"),
         "key": key,
         "states": [
-            _state_data(state, backs.get((plan.operator_id, state.kind.scope, state.name))) for state in plan.states
+            _state_data(state, backs.get((plan.operator_id, state.kind.scope, state.name)))
+            | ({FILES: files[state.name]} if state.kind.is_keyed and state.name in files else {})
+            for state in plan.states
         ],
     }
 

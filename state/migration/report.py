@@ -11,7 +11,7 @@ from ...compat.plan import MigrationPlan, StateAction
 from ...compat.plan_data import to_data
 from ...compat.scan_report import condition
 from ..transcode.executor_choice import TIMES_SLOWER
-from .tasks import CopyTask
+from .tasks import CopyTask, KeyedTask, add_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .estimate import Estimate
     from .journal import Redone
     from .plan_file import PlanFile
-    from .tasks import KeptState, Task
+    from .tasks import StateFiles, Task
 
 
 REPEATED = (
@@ -31,6 +31,7 @@ REPEATED = (
     " one leaves out what is new in it"
 )
 """What follows where a batch of a query is dropped."""
+_FILES = "operator_id operator state files bytes=size"
 _SOURCE = "Source: "
 """How Flink begins the name of an operator that is a source."""
 
@@ -193,7 +194,8 @@ class MigrationReport:
         carried: State that only its operator can read, and that is carried over as bytes.
         unplaced_sources: The names of the sources of which the savepoint has no position.
         query: What the copy of a query's checkpoint has beside state; None: it is a savepoint.
-        kept: The states that stay in files of databases, which were linked or copied without being read.
+        kept: The states that stay in files of databases, which are linked or copied without being read.
+        read_files: For a dry run, the stored states in files of databases that would be read.
     """
 
     source: str
@@ -224,7 +226,8 @@ class MigrationReport:
     carried: tuple[CarriedOver, ...] = ()
     unplaced_sources: tuple[str, ...] = ()
     query: QueryCopy | None = None
-    kept: tuple[KeptState, ...] = ()
+    kept: tuple[StateFiles, ...] = ()
+    read_files: tuple[StateFiles, ...] = ()
 
     @classmethod
     def planned(cls, savepoint: Savepoint, plan: MigrationPlan, target: str, tasks: Sequence[Task]) -> MigrationReport:
@@ -237,6 +240,7 @@ class MigrationReport:
             tasks=len(tasks) - copies,
             copies=copies,
             bytes_read=sum(task.size_bytes for task in tasks),
+            kept=add_files(one for task in tasks if isinstance(task, KeyedTask) for one in task.kept.states(task.plan)),
             source_quarantined=0 if lineage is None else lineage.quarantined,
             source_has_digests=savepoint.has_digests,
             missing_timers=savepoint.missing_timers,
@@ -360,7 +364,8 @@ class MigrationReport:
                 for (operator_id, state), found in self.tried.items()
             ],
             "carried_over": plain(self.carried, "operator what streams bytes=size_bytes"),
-            "kept_files": plain(self.kept, "operator_id operator state files bytes=size"),
+            "kept_files": plain(self.kept, _FILES),
+            "read_files": plain(self.read_files, _FILES),
             "unplaced_sources": list(self.unplaced_sources),
             **fields_of(self, "condition? missing_timers? unproven? unseen_damage? slowness? unread"),
             "source_untouched": True,

@@ -45,7 +45,6 @@ from ..savepoint.stream_proofs import prove_elements
 from ..transcode.executor_choice import choose_executor
 from ..transcode.factory import make_element_transcoder
 from .block_rewriter import BlockRewriter, Tally, new_name
-from .kept_families import split_task
 from .outputs import keyed_output
 from .quarantine import Quarantine, stored_types
 from .stream_rewriter import StreamRewriter, is_dropped
@@ -67,15 +66,14 @@ def rewrite_keyed(
 ) -> TaskResult:
     """Write the keyed stream of one new subtask; arguments and errors as in `run_task.perform`."""
     header = new_keyed_header(task.plan, [read_header(handle, source) for handle in task.handles])
-    left, kept = split_task(task, source)
-    stored_infos = {info.name: info for handle in left.handles for info in read_header(handle, source).states}
+    stored_infos = {info.name: info for handle in task.read for info in read_header(handle, source).states}
     tallies = {name: Tally() for name in stored_infos}
     foreign = 0
     with (
-        keyed_output(task, header, source, target, kept) as output,
+        keyed_output(task, header, source, target) as output,
         Quarantine(target, task.plan, "keyed", task.subtask) as quarantine,
     ):
-        for handle in sorted(left.handles, key=lambda handle: handle.first_key_group):
+        for handle in sorted(task.read, key=lambda handle: handle.first_key_group):
             xxh128 = digest_of(task.digests, handle.stream)
             with open_keyed(handle, source, task.max_parallelism, xxh128, executor=executor) as reader:
                 stream = StreamRewriter(task.plan, task.max_parallelism, reader, header, tallies, quarantine)
@@ -86,8 +84,8 @@ def rewrite_keyed(
                     raise
                 foreign += reader.foreign if handle.first_key_group in task.key_groups else 0
         written, aside = output.finish(), quarantine.finish()
-    if kept.files:
-        release_copies(left.handles, source)  # nobody else reads a part of a database
+    if task.kept.files:
+        release_copies(task.read, source)  # nobody else reads a part of a database
     counts = tuple(
         tallies[name].result(task.plan, task.plan.state(name, keyed=True), info) for name, info in stored_infos.items()
     )

@@ -48,6 +48,7 @@ from ..publication.stored_serializers import place_of, read_stored_serializers, 
 from ..rocksdb.database import is_table
 from ..savepoint.states import keyed_handles, require_own_key_groups
 from ..savepoint.stream_proofs import prove_copied
+from .kept_families import with_kept
 from .new_keys import rekey_sample, settled
 from .quarantine import require_few, require_whole
 from .rewrite import new_keyed_header, sample_elements, sample_keyed
@@ -111,14 +112,14 @@ def _operator_tasks(
         if rewrites.rekeying is not None:
             yield from _rekey_tasks(savepoint, stored, rewrites, handles, count)
             handles = []
+        made, most = [], stored.max_parallelism
         for index in range(count):
-            groups = key_group_range(index, count, stored.max_parallelism)
+            groups = key_group_range(index, count, most)
             overlapping = tuple(handle for handle in handles if handle.reaches(groups))
             if overlapping:
                 digests = first_digests(savepoint, overlapping, groups)
-                yield KeyedTask(
-                    rewrites, str(stored), index, count, groups, stored.max_parallelism, overlapping, digests, is_old
-                )
+                made.append(KeyedTask(rewrites, str(stored), index, count, groups, most, overlapping, digests, is_old))
+        yield from with_kept(made, savepoint.folder)
     if rewrites is not None and rewrites.rewrites_operator_state:
         yield from _list_tasks(savepoint, stored, rewrites)
     for subtask in stored.subtasks:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from ...compat.plan import OperatorPlan
     from ..formats.flink.handles import (
+        DatabaseFile,
         KeyedHandle,
         KeyGroupsHandle,
         OperatorStateHandle,
@@ -29,10 +30,68 @@ if TYPE_CHECKING:
     from ..formats.flink.redistribution import Share
     from ..publication.lineage import StateCount
     from ..publication.sink import StoredBytes
+    from ..rocksdb.manifest import TableFile
 
 
 Digests = dict[str, str]
 """The 128-bit XXH3 digests of files, in hexadecimal, by path."""
+
+
+@attrs.frozen
+class StateFiles:
+    """The files of a state in databases.
+
+    Attributes:
+        operator_id: The operator's id in 32 hexadecimal digits.
+        operator: The operator's uid, or "".
+        state: The name of the state.
+        files: The number of its files.
+        size: Their bytes.
+    """
+
+    operator_id: str
+    operator: str
+    state: str
+    files: int
+    size: int
+
+
+def add_files(states: Iterable[StateFiles]) -> tuple[StateFiles, ...]:
+    """Return the files of each state, added up over subtasks, by operator and state."""
+    sums: dict[tuple[str, str], StateFiles] = {}
+    for one in states:
+        before = sums.get((one.operator_id, one.state), attrs.evolve(one, files=0, size=0))
+        sums[one.operator_id, one.state] = attrs.evolve(
+            one, files=before.files + one.files, size=before.size + one.size
+        )
+    return tuple(sums[place] for place in sorted(sums))
+
+
+@attrs.frozen
+class KeptFamilies:
+    """Column families that stay as they are.
+
+    Attributes:
+        files: The files of each family, by the new name of its state.
+        stored: All files of the stored database, by name.
+        next_file: A number above those of all files.
+        left: The database with the other families; empty if there are none.
+    """
+
+    files: dict[str, tuple[TableFile, ...]] = attrs.field(factory=dict)
+    stored: dict[str, DatabaseFile] = attrs.field(factory=dict)
+    next_file: int = 1
+    left: tuple[KeyedHandle, ...] = ()
+
+    def states(self, plan: OperatorPlan) -> tuple[StateFiles, ...]:
+        """Return what is kept of each state, under the new names of the operator's plan."""
+        return tuple(
+            StateFiles(plan.new_id or plan.operator_id, plan.uid, state, len(tables), sum(one.size for one in tables))
+            for state, tables in self.files.items()
+        )
+
+
+NOTHING_KEPT = KeptFamilies()
 
 
 @attrs.frozen
@@ -64,18 +123,25 @@ class KeyedTask(_SubtaskTask):
         handles: The stored streams that have any of these key groups.
         digests: The expected digests of the files of streams that this task checks as a whole, by path.
         for_rocksdb_6: Whether the RocksDB that restores the result reads no newer files than those of RocksDB 6.
+        kept: The column families of its database that stay as they are.
     """
 
     handles: tuple[KeyedHandle, ...] = attrs.field(repr=False)
     digests: Digests = attrs.field(factory=dict, repr=False)
     for_rocksdb_6: bool = False
+    kept: KeptFamilies = attrs.field(default=NOTHING_KEPT, repr=False)
+
+    @property
+    def read(self) -> tuple[KeyedHandle, ...]:
+        """What is read: the stored streams, or of a database the families that are not kept."""
+        return self.kept.left if self.kept.files else self.handles
 
     @property
     def size_bytes(self) -> int:
         """The approximate number of bytes to read, in proportion to the key groups of each stream."""
         return sum(
             handle.size * len(_common(handle.key_groups, self.key_groups)) // len(handle.key_groups)
-            for handle in self.handles
+            for handle in self.read
         )
 
 
@@ -211,36 +277,6 @@ class DatabasePart:
 
 
 @attrs.frozen
-class KeptState:
-    """A state whose files were linked or copied, without being read.
-
-    Attributes:
-        operator_id: The operator's id in 32 hexadecimal digits.
-        operator: The operator's uid, or "".
-        state: The name of the state in the result.
-        files: The number of its files.
-        size: Their bytes.
-    """
-
-    operator_id: str
-    operator: str
-    state: str
-    files: int
-    size: int
-
-
-def add_kept(kept: Iterable[KeptState]) -> tuple[KeptState, ...]:
-    """Return the files of each state, added up over subtasks, by operator and state."""
-    sums: dict[tuple[str, str], KeptState] = {}
-    for one in kept:
-        before = sums.get((one.operator_id, one.state), attrs.evolve(one, files=0, size=0))
-        sums[one.operator_id, one.state] = attrs.evolve(
-            one, files=before.files + one.files, size=before.size + one.size
-        )
-    return tuple(sums[place] for place in sorted(sums))
-
-
-@attrs.frozen
 class TaskResult:
     """The result of a task.
 
@@ -267,7 +303,7 @@ class TaskResult:
     lacks_numba: bool = False
     foreign: int = 0
     database: tuple[DatabasePart, ...] = attrs.field(default=(), repr=False)
-    kept: tuple[KeptState, ...] = ()
+    kept: tuple[StateFiles, ...] = ()
 
     @property
     def entries(self) -> int:

@@ -16,6 +16,7 @@ from stateshift import (
     Job,
     MigrationOptions,
     Operator,
+    PlanChanged,
     Savepoint,
     Target,
     ValueStateDescriptor,
@@ -23,6 +24,8 @@ from stateshift import (
 )
 from stateshift.state.formats.flink.handles import RelativeFileHandle
 from stateshift.state.migration import kept_families
+from stateshift.state.migration.plan_file import NewTypes, PlanFile
+from stateshift.state.migration.planning import make_plan
 from stateshift.state.rocksdb.database import FileNames
 from stateshift.state.rocksdb.manifest import read_manifest
 from stateshift.state.savepoint.verify import verify
@@ -48,6 +51,17 @@ def contents(place):
     }
 
 
+def sums_of_files(place):
+    """How many files with entries a snapshot has, and their bytes."""
+    files = [file for handle in native_snapshots.keyed_handles(place).values() for file in handle.shared]
+    return len(files), sum(file.stream.size for file in files)
+
+
+def sums(*found):
+    files = [one for each in found for one in each]
+    return sum(one.files for one in files), sum(one.size for one in files)
+
+
 def listed(place, subtask=0):
     """What the MANIFEST of a subtask says, and the streams of its files by name."""
     files = {file.name: file.stream for file in native_snapshots.keyed_handles(place)[subtask].files}
@@ -60,9 +74,12 @@ def listed(place, subtask=0):
     [pytest.param(name, marks=[] if name in {SAMPLE, OLD} else pytest.mark.slow) for name in native_snapshots.NAMES],
 )
 def test_all_but_what_changed_is_kept(tmp_path, name):
-    source = native_snapshots.snapshot(name)
-    report = migrate(source, tmp_path / "made", changed(name), MigrationOptions(edits=EDITS))
+    source, options = native_snapshots.snapshot(name), MigrationOptions(edits=EDITS)
+    planned = migrate(source, tmp_path / "made", changed(name), options, dry_run=True)
+    assert not (tmp_path / "made").exists()
+    report = migrate(source, tmp_path / "made", changed(name), options)
 
+    assert planned.kept == report.kept
     before, after = contents(source), contents(tmp_path / "made")
     del before["counts"]
     before["lists"] = before.pop("events")
@@ -70,7 +87,8 @@ def test_all_but_what_changed_is_kept(tmp_path, name):
     assert verify(Savepoint.open(tmp_path / "made")).ok
     assert after.keys() - {"count"} == {one.state for one in report.kept}
     read = {count.state for count in report.states if count.operator == native_snapshots.KEYED}
-    assert {"count", "counts"} == read & {*contents(source), "lists"}
+    assert {"count", "counts"} == read & {*contents(source), "lists"} == {one.state for one in planned.read_files}
+    assert sums_of_files(source) == sums(planned.kept, planned.read_files)
 
 
 def test_the_manifest_says_the_same_of_each_kept_file(tmp_path):
@@ -171,9 +189,11 @@ def test_they_are_copied_where_there_are_no_links(on_disk, tmp_path, monkeypatch
 
 def test_at_another_parallelism_everything_is_rewritten(tmp_path):
     source = native_snapshots.snapshot(SAMPLE)
+    planned = migrate(source, tmp_path / "made", None, MigrationOptions(parallelism=3), dry_run=True)
     report = migrate(source, tmp_path / "made", None, MigrationOptions(parallelism=3))
 
-    assert () == report.kept
+    assert () == report.kept == planned.kept
+    assert sums_of_files(source) == sums(planned.read_files)
     assert contents(source) == contents(tmp_path / "made")
 
 
@@ -181,8 +201,11 @@ def test_at_another_parallelism_everything_is_rewritten(tmp_path):
 def test_files_that_flink_1_20_cannot_read_are_rewritten_for_it(tmp_path, name, is_kept):
     """Flink 2.3 writes checksums that RocksDB 6 does not know."""
     source = native_snapshots.snapshot(name)
-    report = migrate(source, tmp_path / "made", None, MigrationOptions(restore_target=Target.FLINK_1_20))
+    options = MigrationOptions(restore_target=Target.FLINK_1_20)
+    planned = migrate(source, tmp_path / "made", None, options, dry_run=True)
+    report = migrate(source, tmp_path / "made", None, options)
 
+    assert planned.kept == report.kept
     assert is_kept is bool(report.kept)
     assert contents(source) == contents(tmp_path / "made")
 
@@ -193,3 +216,24 @@ def test_where_the_parts_of_a_database_do_not_agree_nothing_is_kept(tmp_path, mo
 
     assert () == report.kept
     assert verify(Savepoint.open(tmp_path / "made")).ok
+
+
+def test_a_plan_file_says_what_is_kept_and_what_is_read(tmp_path):
+    """A file that does not say it, as those of earlier releases, is followed, too; one that says otherwise is not."""
+    source, options = native_snapshots.snapshot(SAMPLE), MigrationOptions(edits=EDITS)
+    made = make_plan(Savepoint.open(source), changed(SAMPLE), options, NewTypes(job="accounts:job"), counted=False)
+    (keyed,) = (one for one in made.operators if one["uid"] == native_snapshots.KEYED)
+    files = {state["name"]: state["files"] for state in keyed["states"] if "files" in state}
+
+    assert {"kept", "kept_bytes"} == files["note"].keys()
+    assert {"read", "read_bytes"} == files["count"].keys() == files["counts"].keys()
+    read = sum(one.get("read_bytes", 0) for one in files.values())
+    assert read <= made.summary["bytes_to_read"]
+
+    for state in keyed["states"]:
+        state.pop("files", None)
+    migrate(source, tmp_path / "made", changed(SAMPLE), options, expected=PlanFile.from_json(made.to_json()))
+    for state in keyed["states"]:
+        state["files"] = files["count"]
+    with pytest.raises(PlanChanged, match="files"):
+        migrate(source, tmp_path / "again", changed(SAMPLE), options, expected=PlanFile.from_json(made.to_json()))
