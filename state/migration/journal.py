@@ -30,11 +30,11 @@ from ...serializers.errors import CorruptFile, CorruptSavepoint, shown
 from ...serializers.ways_out import Option, WayOut
 from ..formats.flink.handles import DistributionMode, OperatorStateOffsets
 from ..formats.flink.metadata import METADATA, write_metadata
-from ..publication.lineage import FileDigest, Lineage, StateCount, read_lineage
+from ..publication.lineage import FileDigest, Lineage, StateCount, StateFiles, read_lineage
 from ..publication.publish import source_facts
 from ..publication.runs import GENERATION_DIGITS, final_name
 from ..publication.sink import StoredBytes
-from .tasks import DatabasePart, StateFiles, TaskResult
+from .tasks import DatabasePart, TaskResult
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -88,7 +88,7 @@ def damaged_file(folder: Folder, lineage: Lineage) -> str:
     """Return a file of a savepoint that is missing, or is not as it was written; "": there is none."""
     there = set(folder.names())
     for name, digest in lineage.files.items():
-        if name not in there or FileDigest.of_file(folder, name) != digest:
+        if name not in there or not digest.fits(folder, name):
             return name
     return ""
 
@@ -185,10 +185,10 @@ class Journal:
         return by_name, tuple(redone)
 
     def _has_all_bytes(self, result: TaskResult) -> bool:
-        files = [file for file in result.files if file.digest is not None]
-        names = [file.attempt or final_name(file.name, self.generation) for file in files]
         return all(
-            FileDigest.of_file(self.folder, name) == file.digest for name, file in zip(names, files, strict=True)
+            file.digest.fits(self.folder, file.attempt or final_name(file.name, self.generation))
+            for file in result.files
+            if file.digest is not None
         )
 
     def finished(self, streams: Collection[str] | None = None) -> dict[str, TaskResult]:
@@ -247,7 +247,7 @@ class Journal:
             stored.digest is not None
             and name in names
             and self.folder.size(name) == stored.size
-            and FileDigest.of_file(self.folder, name) == stored.digest
+            and stored.digest.fits(self.folder, name)
         )
 
     def published(self, savepoint: Savepoint, plan: MigrationPlan) -> Lineage | None:

@@ -24,6 +24,7 @@ from ...serializers.views import DataInputView, DataOutputView
 from ..formats.flink.handles import DatabaseFile, DatabaseHandle, InlineHandle
 from ..formats.flink.keyed_stream import KeyedStreamHeader, read_keyed_header, write_keyed_header
 from ..formats.flink.sources import open_proven, open_stream
+from ..publication.lineage import StateFiles, add_files
 from ..rocksdb.database import CURRENT, FileNames, require_library
 from ..rocksdb.manifest import Manifest, read_manifest, write_manifest
 from ..rocksdb.options_file import DEFAULT_FAMILY, StoredOptions, print_stored_options, read_options
@@ -31,7 +32,7 @@ from ..rocksdb.ranges import families_of_tables, table_of
 from ..savepoint.states import keyed_handles
 from .block_rewriter import new_name
 from .stream_rewriter import is_dropped
-from .tasks import KeptFamilies, KeyedTask, StateFiles, add_files, digest_of
+from .tasks import KeptFamilies, KeyedTask, digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

@@ -39,7 +39,6 @@ from .report import MigrationReport
 from .run import name_of, publish_result, try_out
 from .run_task import works_of
 from .scan import failures_counted
-from .tasks import add_files
 
 if TYPE_CHECKING:
     import os
@@ -195,8 +194,7 @@ class _Migration:
         by_workers = any(result.lacks_numba for result in results)
         is_slow = needed.lacks_numba if needed.engine is Engine.PROCESS else by_workers
         foreign = sum(result.foreign for result in results)
-        kept = add_files(one for result in results for one in result.kept)
-        report = attrs.evolve(report, lacks_numba=is_slow, foreign_entries=foreign, kept=kept)
+        report = attrs.evolve(report, lacks_numba=is_slow, foreign_entries=foreign)
         return report.finished(lineage, sum(result.size_bytes for result in results), self.tell.seconds, phases)
 
     def _run(

@@ -25,7 +25,7 @@ from ...serializers.views import DataOutputView
 from ..formats.flink.handles import AbsoluteFileHandle, DatabaseHandle, InlineHandle, RelativeFileHandle
 from ..formats.flink.keyed_stream import KeyedStreamWriter, write_keyed_header
 from ..formats.flink.sources import file_of, open_stream
-from ..publication.lineage import FileDigest
+from ..publication.lineage import FileDigest, StateFiles
 from ..publication.publish import INLINE_BYTES, stream_name
 from ..publication.sink import StoredBytes, StreamSink, copied_stream
 from ..rocksdb.database import CURRENT, FileNames
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from ..formats.flink.handles import StreamHandle
     from ..formats.flink.keyed_stream import KeyedStreamHeader
     from ..rocksdb.manifest import TableFile
-    from .tasks import KeptFamilies, RekeyTask, StateFiles
+    from .tasks import KeptFamilies, RekeyTask
 
 _HELD_BYTES = 64 << 20
 _LENGTHS = struct.Struct(">ii")
@@ -251,9 +251,9 @@ class _Database:
             if place.is_local and self._target.is_local:
                 with suppress(OSError):  # on another disk, or of another user
                     Path(self._target.place, attempt).hardlink_to(Path(place.place, file).resolve())
-                    return StoredBytes(name, stream.size, attempt=attempt)
+                    return StoredBytes(name, stream.size, attempt=attempt, digest=FileDigest(stream.size, ""))
             elif place.copy_within_store(file, self._target, attempt):
-                return StoredBytes(name, stream.size, attempt=attempt)
+                return StoredBytes(name, stream.size, attempt=attempt, digest=FileDigest(stream.size, ""))
         with open_stream(stream, source) as found:
             return self._noted(copied_stream(found, self._target, name))
 

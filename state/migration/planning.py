@@ -46,12 +46,12 @@ if TYPE_CHECKING:
     from ...serializers.compatibility import Finding
     from ..formats.flink.roots import AllowedRoot
     from ..job import Job
+    from ..publication.lineage import StateFiles
     from ..savepoint.reader import SavepointOperator
     from ..savepoint.states import Measure
     from ..storage.files import Folder
     from .preparation import Preparation
     from .report import MigrationReport
-    from .tasks import StateFiles
 
 _BOTH: dict[str, Any] = {"old": None, "new": None}
 AT_RUN = "when the run begins"

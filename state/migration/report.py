@@ -10,19 +10,20 @@ from ...compat.plain_data import fields_of, plain
 from ...compat.plan import MigrationPlan, StateAction
 from ...compat.plan_data import to_data
 from ...compat.scan_report import condition
+from ..publication.lineage import add_files
 from ..transcode.executor_choice import TIMES_SLOWER
-from .tasks import CopyTask, KeyedTask, add_files
+from .tasks import CopyTask, KeyedTask
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ...compat.plan import StatePlan
-    from ..publication.lineage import Lineage, StateCount
+    from ..publication.lineage import Lineage, StateCount, StateFiles
     from ..savepoint.reader import Savepoint
     from .estimate import Estimate
     from .journal import Redone
     from .plan_file import PlanFile
-    from .tasks import StateFiles, Task
+    from .tasks import Task
 
 
 REPEATED = (
@@ -271,6 +272,7 @@ class MigrationReport:
             dry_run=False,
             bytes_written=bytes_written,
             states=lineage.states,
+            kept=lineage.kept,
             seconds=seconds,
             phases=phases,
         )

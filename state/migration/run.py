@@ -41,7 +41,7 @@ from ..formats.flink.roots import uri_of
 from ..formats.flink.sources import InlineBytes, open_stream
 from ..key_groups import key_group_range
 from ..publication.commit import Commit
-from ..publication.lineage import FileDigest, add_counts
+from ..publication.lineage import FileDigest, add_counts, add_files
 from ..publication.publish import source_facts, stream_name
 from ..publication.runs import serializers_name
 from ..publication.stored_serializers import place_of, read_stored_serializers, write_pickles
@@ -331,6 +331,7 @@ def publish_result(
         metadata.written_for(plan.target),
         job=plan.job,
         states=counts,
+        kept=add_files(one for result in results for one in result.kept),
         source=source_facts(savepoint.place, write_metadata(savepoint.metadata)),
         plan=to_data(plan),
         history=before.as_history() if before is not None else (),

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ..formats.flink.handles import RelativeFileHandle
+from ..publication.lineage import StateFiles
 from ..runner import READING_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from ...compat.plan import OperatorPlan
     from ..formats.flink.handles import (
         DatabaseFile,
@@ -35,36 +34,6 @@ if TYPE_CHECKING:
 
 Digests = dict[str, str]
 """The 128-bit XXH3 digests of files, in hexadecimal, by path."""
-
-
-@attrs.frozen
-class StateFiles:
-    """The files of a state in databases.
-
-    Attributes:
-        operator_id: The operator's id in 32 hexadecimal digits.
-        operator: The operator's uid, or "".
-        state: The name of the state.
-        files: The number of its files.
-        size: Their bytes.
-    """
-
-    operator_id: str
-    operator: str
-    state: str
-    files: int
-    size: int
-
-
-def add_files(states: Iterable[StateFiles]) -> tuple[StateFiles, ...]:
-    """Return the files of each state, added up over subtasks, by operator and state."""
-    sums: dict[tuple[str, str], StateFiles] = {}
-    for one in states:
-        before = sums.get((one.operator_id, one.state), attrs.evolve(one, files=0, size=0))
-        sums[one.operator_id, one.state] = attrs.evolve(
-            one, files=before.files + one.files, size=before.size + one.size
-        )
-    return tuple(sums[place] for place in sorted(sums))
 
 
 @attrs.frozen

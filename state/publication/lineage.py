@@ -23,7 +23,7 @@ from ...serializers.wording import masked
 from ..formats.flink.metadata import METADATA
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from ..formats.flink.sources import ByteSource
     from ..storage.files import Folder
@@ -33,7 +33,7 @@ NEXT_LINEAGE = re.compile(r"_stateshift-[0-9a-f]{12}\.json")
 """The file name of the lineage of a savepoint that is about to replace another one."""
 FORMAT = 2
 _SUMMED = ("read", "written", "dropped", "quarantined", "dropped_elements", "merged")
-_LATER_COUNTS = frozenset({"dropped_elements", "entries", "merged", "quarantined", "rescaled"})
+_LATER_FACTS = frozenset({"dropped_elements", "entries", "kept", "merged", "quarantined", "rescaled"})
 
 # The types of the facts are checked when the file is read, because it may have been edited.
 _TEXT = attrs.validators.instance_of(str)
@@ -52,7 +52,7 @@ class FileDigest:
 
     Attributes:
         size: The size in bytes.
-        xxh128: The XXH3 digest of 128 bits, in hexadecimal.
+        xxh128: The XXH3 digest of 128 bits, in hexadecimal; "": the file was linked and not read.
     """
 
     size: int = attrs.field(validator=_NUMBER)
@@ -62,6 +62,12 @@ class FileDigest:
     def of(cls, data: bytes) -> FileDigest:
         """Return the digest of bytes."""
         return cls(len(data), xxh3_128(data).hexdigest())
+
+    def fits(self, folder: Folder, name: str) -> bool:
+        """Whether a file is as expected; of one that was linked only the size is compared."""
+        if not self.xxh128:
+            return folder.size(name) == self.size
+        return FileDigest.of_file(folder, name) == self
 
     @classmethod
     def of_file(cls, folder: Folder, name: str) -> FileDigest:
@@ -126,6 +132,36 @@ class StateCount:
         return self.operator_id, self.kind, self.state
 
 
+@attrs.frozen
+class StateFiles:
+    """The files of a state in databases.
+
+    Attributes:
+        operator_id: The operator's id in 32 hexadecimal digits.
+        operator: The operator's uid, or "".
+        state: The name of the state.
+        files: The number of its files.
+        size: Their bytes.
+    """
+
+    operator_id: str = attrs.field(validator=_TEXT)
+    operator: str = attrs.field(validator=_TEXT)
+    state: str = attrs.field(validator=_TEXT)
+    files: int = attrs.field(validator=_NUMBER)
+    size: int = attrs.field(validator=_NUMBER)
+
+
+def add_files(states: Iterable[StateFiles]) -> tuple[StateFiles, ...]:
+    """Return the files of each state, added up over subtasks, by operator and state."""
+    sums: dict[tuple[str, str], StateFiles] = {}
+    for one in states:
+        before = sums.get((one.operator_id, one.state), attrs.evolve(one, files=0, size=0))
+        sums[one.operator_id, one.state] = attrs.evolve(
+            one, files=before.files + one.files, size=before.size + one.size
+        )
+    return tuple(sums[place] for place in sorted(sums))
+
+
 def add_counts(counts: Sequence[StateCount]) -> tuple[StateCount, ...]:
     """Return the counts of each state, added up over all tasks and tables, sorted by operator and state.
 
@@ -167,6 +203,7 @@ class Lineage:
         history: The lineages before this one, oldest first, without their file digests.
         position: The position of the data from which a savepoint was bootstrapped, as the caller gave it: an offset,
             a watermark, a query. None where it was not given.
+        kept: The states whose files were linked or copied without being read, which `states` do not count.
     """
 
     stateshift: str = attrs.field(validator=_TEXT)
@@ -178,6 +215,7 @@ class Lineage:
     files: dict[str, FileDigest] = attrs.field(factory=dict)
     history: tuple[dict[str, Any], ...] = ()
     position: Any = None
+    kept: tuple[StateFiles, ...] = ()
 
     def digest_of(self, name: str) -> FileDigest | None:
         """Return the expected digest of a file; None where there are no digests.
@@ -221,8 +259,8 @@ class Lineage:
         return json.dumps({"format": FORMAT, **self._facts()}, indent=2, sort_keys=True).encode() + b"\n"
 
     def _facts(self) -> dict[str, Any]:
-        """Return all fields as plain data, without empty counts that earlier releases do not know."""
-        return attrs.asdict(self, filter=lambda field, value: bool(value) or field.name not in _LATER_COUNTS)
+        """Return all fields as plain data, without empty ones that earlier releases do not know."""
+        return attrs.asdict(self, filter=lambda field, value: bool(value) or field.name not in _LATER_FACTS)
 
     def as_history(self) -> tuple[dict[str, Any], ...]:
         """Return the history for a savepoint that is written from this one."""
@@ -256,6 +294,7 @@ class Lineage:
             facts["states"] = tuple(StateCount(**count) for count in facts["states"])
             facts["files"] = {name: FileDigest(**digest) for name, digest in facts["files"].items()}
             facts["history"] = tuple(facts["history"])
+            facts["kept"] = tuple(StateFiles(**one) for one in facts.get("kept", ()))
             for told in (facts, *facts["history"]):
                 _mask(told)
             return cls(**facts)

@@ -16,8 +16,9 @@ import attrs
 
 from ...serializers.errors import StateShiftError, StorageFailed, TargetExists
 from ...serializers.ways_out import Option, WayOut
-from ..formats.flink.handles import InlineHandle, RelativeFileHandle
+from ..formats.flink.handles import AbsoluteFileHandle, InlineHandle, RelativeFileHandle
 from ..formats.flink.metadata import METADATA, SavepointMetadata, read_metadata, write_metadata
+from ..formats.flink.roots import uri_of
 from .lineage import LINEAGE, NEXT_LINEAGE, FileDigest, Lineage
 from .runs import (
     Contents,
@@ -27,6 +28,7 @@ from .runs import (
     complete_replacement,
     files_there,
     has_finished,
+    stream_of,
     write_replaced,
 )
 from .target_lock import Claim, claimed
@@ -34,6 +36,7 @@ from .target_lock import Claim, claimed
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterator
 
+    from ..formats.flink.handles import StreamHandle
     from ..storage.files import Folder
     from .source_guard import Read
 
@@ -236,14 +239,18 @@ def clean(folder: Folder) -> tuple[str, ...]:
 
 
 def stream_bytes(folder: Folder, names: Container[str]) -> int:
-    """Return the bytes of the streams with these names in the savepoint in `folder`."""
+    """Return the bytes of the streams with these names in the savepoint in `folder`, with those of their databases."""
     streams = read_metadata(folder.read(METADATA)).streams
-    return sum(
-        stream.size
-        for stream in streams
-        if (isinstance(stream, InlineHandle) and stream.name in names)
-        or (isinstance(stream, RelativeFileHandle) and stream.path in names)
-    )
+    return sum(stream.size for stream in streams if stream_of(_name_in(folder, stream)) in names)
+
+
+def _name_in(folder: Folder, stream: StreamHandle) -> str:
+    """Return the name of a stream in the savepoint in `folder`; "" of one that lies elsewhere."""
+    if isinstance(stream, InlineHandle):
+        return stream.name
+    if isinstance(stream, AbsoluteFileHandle):
+        return stream.uri.removeprefix(f"{uri_of(folder)}/")
+    return stream.path if isinstance(stream, RelativeFileHandle) else ""
 
 
 def check_target(folder: Folder, if_exists: IfTargetExists | None = None) -> None:

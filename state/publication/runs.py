@@ -42,6 +42,9 @@ _LIST = re.compile(r"_(run|late|replaced)-[0-9a-f]{12}")
 _OWN = re.compile(r"_(run|late|replaced|claim)-[0-9a-f]{12}(\.attempt-[0-9a-f-]+)?")
 _AFTER = re.compile(r"(\.done)?(\.attempt-[0-9a-f-]+)?\Z")
 _SUBTASK = re.compile(r"\A([0-9a-f]{32}-[a-z-]+-)[0-9]+(?:-[0-9]{6,11})?(?=\Z|-[0-9a-f]{12}\Z)")
+_PART = re.compile(
+    r"\A([0-9a-f]{32}-keyed)-(?:table|manifest|options|current)(-[0-9]+)(?:-[0-9]{6,11})?(?=\Z|-[0-9a-f]{12}\Z)"
+)
 _LISTED = re.compile(r"[0-9a-f]{32}-[a-z-]+-\*(-[0-9a-f]{12})?|_[a-z]+(-[0-9a-f]{12})?\.json|_metadata")
 _EARLIER = re.compile(
     r"([0-9a-f]{32}-[a-z-]+-[0-9]+|_stateshift\.json|_serializers\.json|_metadata)(\.done)?(\.attempt-[0-9a-f]+)?"
@@ -75,6 +78,11 @@ def free_generation(generation: str, taken: Collection[str]) -> str:
 def final_name(name: str, generation: str) -> str:
     """Return the name of a stream's file in the savepoint: its name with the generation, if there is one."""
     return f"{name}-{generation}" if generation else name
+
+
+def stream_of(name: str) -> str:
+    """Return the name of the stream of a task, of whose database a file is; the name itself of any other file."""
+    return _PART.sub(r"\1\2", name)
 
 
 def serializers_name(generation: str) -> str:

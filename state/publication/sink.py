@@ -29,7 +29,7 @@ class StoredBytes:
         size: The size in bytes.
         data: The bytes, if the stream is small enough to be stored inside `_metadata`.
         attempt: The file with the bytes otherwise, which is renamed to `name` on publication.
-        digest: The digest of that file.
+        digest: The digest of that file; of one that was linked its size alone.
     """
 
     name: str

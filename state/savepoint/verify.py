@@ -68,7 +68,7 @@ class Check:
 
     Attributes:
         name: The check: structure, committed, digests, entries, key groups, values, elements, raw state, counts,
-            quarantine.
+            kept, quarantine.
         status: The result.
         detail: The details in one sentence.
         where: The operator and state, or the file; "" for the whole savepoint.
@@ -140,7 +140,8 @@ def verify(
     answers = run("digests", [DigestTask(*file) for file in files.items()])
     problems = {name: _problem(answer) for name, answer in zip(files, answers, strict=True) if answer}
     checks += _digests(savepoint, problems)
-    trusted = files.keys() - problems.keys() if trust_digests else set[str]()
+    digested = {name for name, digest in files.items() if digest.xxh128}
+    trusted = digested - problems.keys() if trust_digests else set[str]()
     headers = [_guarded("structure", one, partial(_header_checks, one)) for one in savepoint.operators]
     found = list(zip(savepoint.operators, headers, strict=True))
     sound = [operator for operator, of_header in found if not _has_failed(of_header)]
@@ -155,6 +156,7 @@ def verify(
             damaged.add(operator.operator_id)
         checks += [*of_operator, *raw]
     checks += _counts(savepoint, entries, damaged)
+    checks += _kept(savepoint, entries, damaged)
     checks += _quarantine(savepoint)
     return VerifyReport(savepoint.place, tuple(checks))
 
@@ -260,9 +262,15 @@ def _digests(savepoint: Savepoint, problems: dict[str, str]) -> Iterator[Check]:
     for name, problem in problems.items():
         yield Check("digests", Outcome.FAILED, problem, name)
     if not problems:
-        count = len(savepoint.lineage.files)
-        files = many(count, "file is", "files are")
+        linked = sum(not digest.xxh128 for digest in savepoint.lineage.files.values())
+        files = many(len(savepoint.lineage.files) - linked, "file is", "files are")
         yield Check("digests", Outcome.OK, f"{files} as recorded in {LINEAGE}")
+        if linked:
+            files = many(linked, "file was", "files were")
+            sizes = f"{files} linked and not read, so {LINEAGE} has only the sizes, which are right"
+            yield Check(
+                "digests", Outcome.UNPROVEN, f"{sizes}; the checksums of RocksDB cover the blocks that were read"
+            )
 
 
 def _operator(proof: _OperatorProof, entries: _Entries) -> list[Check]:
@@ -408,6 +416,19 @@ def _counts(savepoint: Savepoint, entries: _Entries, damaged: set[str]) -> Itera
     if uncounted := len(savepoint.lineage.states) - len(counted):
         states = many(uncounted, "state was", "states were")
         yield Check("counts", Outcome.UNPROVEN, f"{states} not read to the end, because of another error there")
+
+
+def _kept(savepoint: Savepoint, entries: _Entries, damaged: set[str]) -> Iterator[Check]:
+    """Tell how many entries there are in states whose files the migration did not read, and so did not count."""
+    for one in savepoint.lineage.kept if savepoint.lineage is not None else ():
+        where = f"{one.operator or one.operator_id}, state {one.state}"
+        files = f"{many(one.files, 'file')} of the source"
+        if one.operator_id in damaged:
+            detail = f"{files}, not read to the end, because of another error there"
+            yield Check("kept", Outcome.UNPROVEN, detail, where)
+        else:
+            found = many(entries[one.operator_id, StateKind.VALUE.scope, one.state], "entry", "entries")
+            yield Check("kept", Outcome.OK, f"{files}, which the migration did not read: {found} found here", where)
 
 
 def _quarantine(savepoint: Savepoint) -> Iterator[Check]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import tempfile
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from stateshift import (
     BigInt,
     CorruptSavepoint,
     Edits,
+    IfTargetExists,
     Job,
     MigrationOptions,
     Operator,
@@ -22,10 +24,12 @@ from stateshift import (
     ValueStateDescriptor,
     migrate,
 )
+from stateshift.serializers.wording import many
 from stateshift.state.formats.flink.handles import RelativeFileHandle
 from stateshift.state.migration import kept_families
 from stateshift.state.migration.plan_file import NewTypes, PlanFile
 from stateshift.state.migration.planning import make_plan
+from stateshift.state.publication import publish
 from stateshift.state.rocksdb.database import FileNames
 from stateshift.state.rocksdb.manifest import read_manifest
 from stateshift.state.savepoint.verify import verify
@@ -143,6 +147,64 @@ def test_kept_files_are_linked_and_not_read(on_disk, tmp_path):
     for file in manifest.families["note"]:
         assert (tmp_path / "made" / files[file.name].path).samefile(on_disk / stored[file.name].path)
     assert not verify(Savepoint.open(tmp_path / "made")).ok
+
+
+def test_verify_tells_what_was_kept_and_counts_its_entries_itself(on_disk, tmp_path):
+    report = migrate(on_disk, tmp_path / "made", changed(SAMPLE))
+    made = Savepoint.open(tmp_path / "made")
+    found = verify(made)
+    kept = {check.where.rpartition(" ")[2]: check.detail for check in found.checks if check.name == "kept"}
+
+    assert found.ok
+    assert report.kept == made.lineage.kept
+    assert kept.keys() == {one.state for one in report.kept}
+    for sizes in made.operator(native_snapshots.KEYED).measure().states:
+        if sizes.state.name in kept:
+            entries = many(sizes.measure.entries, "entry", "entries")
+            assert kept[sizes.state.name].endswith(f": {entries} found here")
+    assert ["ok", "unproven"] == [str(check.status) for check in found.checks if check.name == "digests"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_verify_finds_damage_to_a_kept_file(on_disk, tmp_path, seed):
+    """Also where its size stays, so that no digest says it; what no block has is read by nobody."""
+    migrate(on_disk, tmp_path / "made", changed(SAMPLE))
+    chance, before = random.Random(seed), contents(tmp_path / "made")  # noqa: S311 - no secret
+    files = [stream.path for stream in listed(tmp_path / "made")[1].values() if hasattr(stream, "path")]
+    path = tmp_path / "made" / chance.choice([name for name in files if "-table-" in name])
+    data = bytearray(path.read_bytes())
+    data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+    path.unlink()  # the source has it, too
+    path.write_bytes(data)
+
+    assert not verify(Savepoint.open(tmp_path / "made")).ok or before == contents(tmp_path / "made")
+
+
+@pytest.mark.parametrize("change", ["shortened", "missing"])
+def test_verify_finds_a_kept_file_that_is_not_as_long_as_it_was(on_disk, tmp_path, change):
+    migrate(on_disk, tmp_path / "made", changed(SAMPLE))
+    stream = next(one for one in listed(tmp_path / "made")[1].values() if hasattr(one, "path"))
+    path = tmp_path / "made" / stream.path
+    data = path.read_bytes()
+    path.unlink()
+    if change == "shortened":
+        path.write_bytes(data[:-1])
+
+    failed = [check for check in verify(Savepoint.open(tmp_path / "made")).checks if check.status == "failed"]
+    assert stream.path in {check.where for check in failed}
+
+
+def test_a_run_that_died_before_its_cleanup_tells_all_that_it_wrote(on_disk, tmp_path, monkeypatch):
+    """Databases, too, and what it kept."""
+    with monkeypatch.context() as patch:
+        patch.setattr(publish, "leave", lambda *_, **__: None)
+        done = migrate(on_disk, tmp_path / "made", changed(SAMPLE))
+    names = {path.name for path in (tmp_path / "made").iterdir()}
+    assert any(name.endswith(".done") for name in names)
+
+    report = migrate(on_disk, tmp_path / "made", changed(SAMPLE), target_exists=IfTargetExists.RESUME)
+
+    assert (done.bytes_written, done.kept) == (report.bytes_written, report.kept)
 
 
 def test_what_changes_is_read(on_disk, tmp_path):
