@@ -188,7 +188,7 @@ def _below(report: MigrationReport) -> Iterator[str]:
         yield f"not checked: state of operator {operator}, which was carried over as bytes: {why.splitlines()[0]}"
     if report.kept:
         files, size = sum(one.files for one in report.kept), size_text(sum(one.size for one in report.kept))
-        names = [f"{one.operator or one.operator_id}/{one.state}" for one in report.kept]
+        names = [f"{one.operator or one.operator_id}/{one.state}".rstrip("/") for one in report.kept]
         told = some(names, most=FEW, whole="--json")
         yield f"kept as they are, and not read: {many(files, 'file')} of {told}, {size}"
     if report.foreign_entries:

@@ -24,7 +24,7 @@ from ..transcode.executor_choice import COMPILING_S, ExecutorName, choose_execut
 from ..transcode.factory import program_of
 from .block_rewriter import BlockRewriter, Tally
 from .engine import Engine, choose_engine, seconds_on_spark
-from .tasks import KeyedTask, OperatorTask, RekeyTask
+from .tasks import KeepTask, KeyedTask, OperatorTask, RekeyTask
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -121,7 +121,7 @@ def estimate(
     compiling = COMPILING_S if must_compile(executor) else 0.0
     sampler = _Sampler(executor, loads=not with_spark and not compiling)
     samples: dict[str, _Sample] = {}
-    kept = sum(one.size for task in tasks if isinstance(task, KeyedTask) for one in task.kept.states(task.plan))
+    kept = sum(one.size for task in tasks if isinstance(task, KeyedTask | KeepTask) for one in task.kept_states)
     written = 0.0 if kept and _is_one_disk(source, target) else float(kept)
     seconds = written / _COPY_BYTES_PER_S
     for task in tasks:

@@ -19,27 +19,30 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...compat.plan import StateAction
-from ...serializers.errors import UnsupportedFormat, located
+from ...serializers.errors import CorruptSavepoint, StateShiftError, UnsupportedFormat, located
 from ...serializers.views import DataInputView, DataOutputView
 from ..formats.flink.handles import DatabaseFile, DatabaseHandle, InlineHandle
 from ..formats.flink.keyed_stream import KeyedStreamHeader, read_keyed_header, write_keyed_header
 from ..formats.flink.sources import open_proven, open_stream
 from ..publication.lineage import StateFiles, add_files
+from ..publication.publish import INLINE_BYTES, part_name, stream_name, table_name
+from ..publication.sink import copied_stream, linked_stream
 from ..rocksdb.database import CURRENT, FileNames, require_library
-from ..rocksdb.manifest import Manifest, read_manifest, write_manifest
+from ..rocksdb.manifest import Manifest, read_manifest, require_whole_manifest, write_manifest
 from ..rocksdb.options_file import DEFAULT_FAMILY, StoredOptions, print_stored_options, read_options
 from ..rocksdb.ranges import families_of_tables, table_of
 from ..savepoint.states import keyed_handles
 from .block_rewriter import new_name
 from .stream_rewriter import is_dropped
-from .tasks import KeptFamilies, KeyedTask, digest_of
+from .tasks import DatabasePart, KeptFamilies, KeyedTask, TaskResult, digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from ..formats.flink.metadata import OperatorState
+    from ..publication.sink import StoredBytes
     from ..storage.files import Folder
-    from .tasks import Task
+    from .tasks import KeepTask, Task
 
 _FOOTER = struct.Struct("<B40xIQ")
 _MAGIC, _FORMATS = 0x88E241B785F4CFF7, range(6)
@@ -140,6 +143,67 @@ def files_of(
     return add_files(found[0]), add_files(found[1])
 
 
+def keep_whole(task: KeepTask, source: Folder, target: Folder) -> TaskResult:
+    """Link or copy all files of a database.
+
+    Args:
+        task: The task.
+        source: The folder of the stored state.
+        target: The folder to write to.
+
+    Raises:
+        CorruptSavepoint: The header has another digest than expected, a file another size, or the MANIFEST lists other
+            files than the snapshot.
+    """
+    handle, name = task.handle, stream_name(task.plan.operator_id, "keyed", task.subtask)
+    names, stored = FileNames.of([file.name for file in handle.files]), {file.name: file for file in handle.files}
+    manifest = _content(stored[names.manifest], source)
+    require_library()
+    require_whole_manifest(manifest, names.manifest)
+    with suppress(UnsupportedFormat):
+        if _listed(read_manifest(manifest, names.manifest)) != _there(handle):
+            raise CorruptSavepoint("the MANIFEST lists other files than the snapshot", file=names.manifest)
+    written: list[StoredBytes] = []
+    try:
+        with open_proven(handle.stream, source, digest_of(task.digests, handle.stream)) as stream:
+            written.append(copied_stream(stream, target, name, inline_bytes=INLINE_BYTES))
+        for file in handle.shared:
+            with located(file=file.name):
+                number = int(file.name.partition(".")[0])
+                written.append(linked_stream(file.stream, source, target, table_name(name, number)))
+        for part, file_name in (("manifest", names.manifest), ("options", names.options), ("current", CURRENT)):
+            with open_stream(stored[file_name].stream, source) as stream:
+                written.append(copied_stream(stream, target, part_name(name, part), inline_bytes=INLINE_BYTES))
+    except BaseException:
+        for one in written:
+            with suppress(StateShiftError):  # the original failure is the one to report
+                target.delete(one.attempt)
+        raise
+    header, *files = written
+    own = [*(file.name for file in handle.shared), names.manifest, names.options, CURRENT]
+    parts = tuple(map(DatabasePart, own, files))
+    return TaskResult(header, database=parts, kept=task.kept_states)
+
+
+def require_of_6(handle: DatabaseHandle, source: Folder) -> None:
+    """Refuse a database that is kept whole and has a file that RocksDB 6 does not read.
+
+    Args:
+        handle: The database.
+        source: The folder of the stored state.
+
+    Raises:
+        UnsupportedFormat: It has such a file.
+    """
+    for file in handle.shared:
+        if not _is_of_6(file, source):
+            raise UnsupportedFormat(
+                f"the file {file.name} of a database was written for a newer RocksDB than the target has, and cannot "
+                "be written anew: the header of the state cannot be read",
+                advice="register the snapshot classes that `stateshift inspect` names as unknown",
+            )
+
+
 def _content(file: DatabaseFile, source: Folder) -> bytes:
     with open_stream(file.stream, source) as stream:
         return stream.read_at(0, stream.size)
@@ -148,12 +212,19 @@ def _content(file: DatabaseFile, source: Folder) -> bytes:
 def _agree(header: KeyedStreamHeader, manifest: Manifest, options: StoredOptions, handle: DatabaseHandle) -> bool:
     """Whether the parts of a database are of one snapshot."""
     tables = families_of_tables(manifest.families)
-    listed = {(file.name, file.size) for files in manifest.families.values() for file in files}
     return (
         tables.keys() - {DEFAULT_FAMILY} == {info.name for info in header.states}
         and manifest.families.keys() == {family.name for family in options.families}
-        and listed == {(file.name, file.stream.size) for file in handle.shared}
+        and _listed(manifest) == _there(handle)
     )
+
+
+def _listed(manifest: Manifest) -> set[tuple[str, int]]:
+    return {(file.name, file.size) for files in manifest.families.values() for file in files}
+
+
+def _there(handle: DatabaseHandle) -> set[tuple[str, int]]:
+    return {(file.name, file.stream.size) for file in handle.shared}
 
 
 def _stays(task: KeyedTask, header: KeyedStreamHeader, name: str) -> bool:

@@ -22,12 +22,12 @@ import attrs
 
 from ...serializers.errors import StateShiftError, located
 from ...serializers.views import DataOutputView
-from ..formats.flink.handles import AbsoluteFileHandle, DatabaseHandle, InlineHandle, RelativeFileHandle
+from ..formats.flink.handles import DatabaseHandle
 from ..formats.flink.keyed_stream import KeyedStreamWriter, write_keyed_header
-from ..formats.flink.sources import file_of, open_stream
+from ..formats.flink.sources import open_stream
 from ..publication.lineage import FileDigest, StateFiles
-from ..publication.publish import INLINE_BYTES, stream_name
-from ..publication.sink import StoredBytes, StreamSink, copied_stream
+from ..publication.publish import INLINE_BYTES, part_name, stream_name, table_name
+from ..publication.sink import StoredBytes, StreamSink, copied_stream, linked_stream
 from ..rocksdb.database import CURRENT, FileNames
 from ..rocksdb.manifest import write_manifest
 from ..rocksdb.options_file import DEFAULT_FAMILY, Family, StoredOptions, print_stored_options, read_options
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
     from ...compat.plan import OperatorPlan
     from ..formats.flink.blocks import Block
-    from ..formats.flink.handles import StreamHandle
     from ..formats.flink.keyed_stream import KeyedStreamHeader
     from ..rocksdb.manifest import TableFile
     from .tasks import KeptFamilies, RekeyTask
@@ -222,7 +221,8 @@ class _Database:
             f"OPTIONS-{self._options_number:06d}": ("options", print_stored_options(self._options).encode()),
             CURRENT: ("current", f"{manifest}\n".encode()),
         }
-        parts += [DatabasePart(file, self._put(self._part(what), data)) for file, (what, data) in contents.items()]
+        for file, (what, data) in contents.items():
+            parts.append(DatabasePart(file, self._put(part_name(self._name, what), data)))
         view = DataOutputView()
         write_keyed_header(self._header, view)
         return Written(self._put(self._name, view.getvalue()), (), tuple(parts), self._kept_states)
@@ -237,25 +237,10 @@ class _Database:
         for state, tables in self._kept.files.items():
             for table in tables:
                 with located(state=state, file=table.name):
-                    stored = self._linked(self._kept.stored[table.name].stream, table.number, source)
+                    stream = self._kept.stored[table.name].stream
+                    stored = self._noted(linked_stream(stream, source, self._target, self._table(table.number)))
                 self._kept_parts.append(DatabasePart(table.name, stored))
         self._kept_states = self._kept.states(plan)
-
-    def _linked(self, stream: StreamHandle, number: int, source: Folder) -> StoredBytes:
-        name = self._table(number)
-        if isinstance(stream, InlineHandle):
-            return StoredBytes(name, stream.size, data=stream.data)
-        if isinstance(stream, RelativeFileHandle | AbsoluteFileHandle):
-            (place, file), attempt = file_of(stream, source), self._target.attempt_name(name)
-            self._written.append(attempt)
-            if place.is_local and self._target.is_local:
-                with suppress(OSError):  # on another disk, or of another user
-                    Path(self._target.place, attempt).hardlink_to(Path(place.place, file).resolve())
-                    return StoredBytes(name, stream.size, attempt=attempt, digest=FileDigest(stream.size, ""))
-            elif place.copy_within_store(file, self._target, attempt):
-                return StoredBytes(name, stream.size, attempt=attempt, digest=FileDigest(stream.size, ""))
-        with open_stream(stream, source) as found:
-            return self._noted(copied_stream(found, self._target, name))
 
     def discard(self) -> None:
         """Remove the files that were written, as far as the store allows it."""
@@ -295,12 +280,7 @@ class _Database:
         return stored
 
     def _table(self, number: int) -> str:
-        return f"{self._part('table')}-{number:06d}"
-
-    def _part(self, part: str) -> str:
-        """Return the name of a part: `ID-keyed-manifest-0` of `ID-keyed-0`."""
-        head, _, subtask = self._name.rpartition("-")
-        return f"{head}-{part}-{subtask}"
+        return table_name(self._name, number)
 
 
 class _SortedState:

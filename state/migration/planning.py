@@ -34,7 +34,7 @@ from .preparation import prepare
 from .repartition import with_merges_loaded
 from .run import new_parallelism, try_out
 from .scan import failures_counted
-from .tasks import CopyTask
+from .tasks import CopyTask, KeepTask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -131,7 +131,7 @@ def plan_of(
         "states": _actions(plan),
         "reference_time": _reference_time(plan, options),
         "flink_restorable": _is_flink_restorable(prepared),
-        "streams_rewritten": len(prepared.tasks) - copies,
+        "streams_rewritten": len(prepared.tasks) - copies - sum(isinstance(one, KeepTask) for one in prepared.tasks),
         "files_copied": copies,
         "bytes_to_read": sum(task.size_bytes for task in prepared.tasks),
         "entries": None,

@@ -12,7 +12,7 @@ from ...compat.plan_data import to_data
 from ...compat.scan_report import condition
 from ..publication.lineage import add_files
 from ..transcode.executor_choice import TIMES_SLOWER
-from .tasks import CopyTask, KeyedTask
+from .tasks import CopyTask, KeepTask, KeyedTask
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -238,10 +238,10 @@ class MigrationReport:
             source=savepoint.place,
             target=target,
             plan=plan,
-            tasks=len(tasks) - copies,
+            tasks=len(tasks) - copies - sum(isinstance(task, KeepTask) for task in tasks),
             copies=copies,
             bytes_read=sum(task.size_bytes for task in tasks),
-            kept=add_files(one for task in tasks if isinstance(task, KeyedTask) for one in task.kept.states(task.plan)),
+            kept=add_files(one for task in tasks if isinstance(task, KeyedTask | KeepTask) for one in task.kept_states),
             source_quarantined=0 if lineage is None else lineage.quarantined,
             source_has_digests=savepoint.has_digests,
             missing_timers=savepoint.missing_timers,

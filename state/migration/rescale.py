@@ -90,9 +90,9 @@ def _reformatted(stored: SavepointOperator, plan: OperatorPlan, wanted: Savepoin
     if not stored.keyed_format or not is_native:
         return plan
     unread = stored.unreadable_keyed or next((state.unsupported for state in stored.states if state.is_hidden), "")
+    if unread and is_database:
+        return attrs.evolve(plan, is_native=True)  # its files are kept, all of them
     if unread:
-        if is_database:
-            return plan
         raise UnsupportedFormat(
             f"the keyed state of operator {stored} cannot be written in the native format: {unread}",
             advice=WayOut.telling("leave its format as it is:", Option.FORMAT, "keep"),

@@ -19,6 +19,7 @@ from ...compat.plan import MigrationPlan, OperatorPlan, StateAction, StatePlan
 from ...compat.plan_data import to_data
 from ...compat.targets import Target
 from ...serializers.errors import MigrationFailed, UnsupportedFormat, located
+from ...serializers.ways_out import Option, WayOut
 from ..formats.flink.handles import (
     CANONICAL,
     CANONICAL_ADVICE,
@@ -48,11 +49,11 @@ from ..publication.stored_serializers import place_of, read_stored_serializers, 
 from ..rocksdb.database import is_table
 from ..savepoint.states import keyed_handles, require_own_key_groups
 from ..savepoint.stream_proofs import prove_copied
-from .kept_families import with_kept
+from .kept_families import require_of_6, with_kept
 from .new_keys import rekey_sample, settled
 from .quarantine import require_few, require_whole
 from .rewrite import new_keyed_header, sample_elements, sample_keyed
-from .tasks import CopyTask, KeyedTask, OperatorTask, RekeyTask, Task, TaskResult, digest_of
+from .tasks import CopyTask, KeepTask, KeyedTask, OperatorTask, RekeyTask, Task, TaskResult, digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -123,16 +124,22 @@ def _operator_tasks(
     if rewrites is not None and rewrites.rewrites_operator_state:
         yield from _list_tasks(savepoint, stored, rewrites)
     for subtask in stored.subtasks:
-        for part, handle in _copied_streams(subtask, rewrites):
+        for part, handle in _copied_streams(subtask, plan):
             if not isinstance(handle.stream, InlineHandle):
                 yield _copy_task(savepoint, stored, part, subtask.index, handle)
+        keyed = subtask.managed_keyed
+        if isinstance(keyed, DatabaseHandle) and plan is not None and "keyed" not in _rewritten(plan):
+            if is_old:
+                require_of_6(keyed, savepoint.folder)
+            digests = _digests(savepoint, [keyed.stream])
+            where = subtask.index, stored.parallelism, keyed.key_groups, stored.max_parallelism
+            yield KeepTask(plan, str(stored), *where, keyed, digests)
 
 
 def _look_at_inline(stored: OperatorState, plan: OperatorPlan | None) -> None:
     """Check the unchanged state inside `_metadata`, which no task copies."""
-    rewrites = plan if plan is not None and plan.is_rewritten else None
     for subtask in stored.subtasks:
-        for part, handle in _copied_streams(subtask, rewrites):
+        for part, handle in _copied_streams(subtask, plan):
             if isinstance(handle.stream, InlineHandle) and part in _LOOKED_AT:
                 prove_copied(InlineBytes(handle.stream.data), handle, stored.max_parallelism, alone=True)
 
@@ -210,31 +217,36 @@ def _copy_task(
 
 
 def _copied_streams(
-    subtask: SubtaskState, rewrites: OperatorPlan | None
+    subtask: SubtaskState, plan: OperatorPlan | None
 ) -> Iterator[tuple[str, KeyGroupsHandle | OperatorStateHandle]]:
     """Yield part and handle of each stream of a subtask that is copied unchanged.
 
     Raises:
-        UnsupportedFormat: Keyed state is in a database, of which only the entries can be written elsewhere.
+        UnsupportedFormat: Keyed state is in a database, is to be canonical, and its entries cannot be told apart.
     """
     for part, field in _FIELDS.items():
         handle = subtask.lists if part == "operator" else getattr(subtask, field)
-        if handle is None or part in _rewritten(rewrites):
+        if handle is None or part in _rewritten(plan):
             continue
         if isinstance(handle, DatabaseHandle):
+            if plan is not None and plan.is_native:
+                continue  # a `KeepTask` has it
             raise UnsupportedFormat(
                 "the keyed state is in files of a database, and cannot be written in the canonical format: its header "
                 "cannot be read",
-                advice="register the snapshot classes that `stateshift inspect` names as unknown",
+                advice=(
+                    WayOut.telling("leave its files as they are:", Option.FORMAT, "keep"),
+                    "or register the snapshot classes that `stateshift inspect` names as unknown",
+                ),
             )
         yield part, handle
 
 
-def _rewritten(rewrites: OperatorPlan | None) -> list[str]:
+def _rewritten(plan: OperatorPlan | None) -> list[str]:
     """Return the parts of subtasks that are rewritten."""
-    if rewrites is None:
+    if plan is None or not plan.is_rewritten:
         return []
-    are_rewritten = {"keyed": rewrites.rewrites_keyed, "operator": rewrites.rewrites_operator_state}
+    are_rewritten = {"keyed": plan.rewrites_keyed, "operator": plan.rewrites_operator_state}
     return [part for part, is_rewritten in are_rewritten.items() if is_rewritten]
 
 
@@ -362,7 +374,7 @@ def name_of(task: Task) -> str:
     """Return the name of the stream that a task writes, which is unique within a run."""
     if isinstance(task, CopyTask):
         return task.name
-    part = "keyed" if isinstance(task, KeyedTask | RekeyTask) else "operator"
+    part = "operator" if isinstance(task, OperatorTask) else "keyed"
     return stream_name(task.plan.operator_id, part, task.subtask)
 
 
@@ -384,14 +396,14 @@ def _new_operator(
     rewrites = plan if plan is not None and plan.is_rewritten else None
     keyed: dict[int, KeyedHandle] = {}
     parallelism = stored.parallelism if rewrites is None else rewrites.parallelism or stored.parallelism
-    subtasks = {subtask.index: _new_subtask(subtask, operator_id, rewrites, streams) for subtask in stored.subtasks}
+    subtasks = {subtask.index: _new_subtask(subtask, operator_id, plan, streams) for subtask in stored.subtasks}
     if rewrites is not None and rewrites.is_rescaled:
         subtasks = {index: SubtaskState(index) for index in range(parallelism)}
     for name, task in tasks.items():
         if isinstance(task, CopyTask) or task.plan.operator_id != operator_id:
             continue
         result = results[name]
-        if isinstance(task, KeyedTask | RekeyTask):
+        if isinstance(task, KeyedTask | RekeyTask | KeepTask):
             parallelism = task.parallelism
             if task.plan.is_native:
                 keyed[task.subtask] = _database_handle(result, task.key_groups, streams, checkpoint_id)
@@ -436,11 +448,11 @@ def _database_handle(
 
 
 def _new_subtask(
-    subtask: SubtaskState, operator_id: str, rewrites: OperatorPlan | None, streams: dict[str, StreamHandle]
+    subtask: SubtaskState, operator_id: str, plan: OperatorPlan | None, streams: dict[str, StreamHandle]
 ) -> SubtaskState:
     """Return a subtask with its copied streams; the caller adds the rewritten ones."""
     handles: dict[str, Any] = dict.fromkeys(_FIELDS.values())
-    for part, handle in _copied_streams(subtask, rewrites):
+    for part, handle in _copied_streams(subtask, plan):
         copied = handle
         if not isinstance(handle.stream, InlineHandle):
             copied = attrs.evolve(handle, stream=streams[stream_name(operator_id, part, subtask.index)])

@@ -14,10 +14,11 @@ from ..publication.sink import copied_stream
 from ..runner import Conditions, Independent, shuffled_here
 from ..savepoint.stream_proofs import prove_copied
 from ..transcode.executor_choice import choose_executor
+from .kept_families import keep_whole
 from .new_keys import Rekeying
 from .rewrite import rewrite_keyed, rewrite_operator
 from .run import name_of
-from .tasks import CopyTask, KeyedTask, OperatorTask, RekeyTask, Task, TaskResult
+from .tasks import CopyTask, KeepTask, KeyedTask, OperatorTask, RekeyTask, Task, TaskResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -124,6 +125,8 @@ def perform(
                 return rewrite_keyed(task, source, target, executor, alone=alone)
             case RekeyTask():
                 return shuffled_here(Rekeying((task,), source, "", "", target), conditions)[0]
+            case KeepTask():
+                return keep_whole(task, source, target)
             case OperatorTask():
                 return rewrite_operator(task, source, target, executor)
             case CopyTask():

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ...compat.plan import OperatorPlan
     from ..formats.flink.handles import (
         DatabaseFile,
+        DatabaseHandle,
         KeyedHandle,
         KeyGroupsHandle,
         OperatorStateHandle,
@@ -101,6 +102,11 @@ class KeyedTask(_SubtaskTask):
     kept: KeptFamilies = attrs.field(default=NOTHING_KEPT, repr=False)
 
     @property
+    def kept_states(self) -> tuple[StateFiles, ...]:
+        """What is kept of each state, under its new name."""
+        return self.kept.states(self.plan)
+
+    @property
     def read(self) -> tuple[KeyedHandle, ...]:
         """What is read: the stored streams, or of a database the families that are not kept."""
         return self.kept.left if self.kept.files else self.handles
@@ -116,6 +122,30 @@ class KeyedTask(_SubtaskTask):
 
 def _common(one: range, other: range) -> range:
     return range(max(one.start, other.start), min(one.stop, other.stop))
+
+
+@attrs.frozen
+class KeepTask(_SubtaskTask):
+    """A task that links or copies all files of a database whose header cannot be read.
+
+    Attributes:
+        handle: The database.
+        digests: The expected digest of the header, by its path.
+    """
+
+    handle: DatabaseHandle = attrs.field(repr=False)
+    digests: Digests = attrs.field(factory=dict, repr=False)
+
+    @property
+    def size_bytes(self) -> int:
+        """The number of bytes to read: all but the files with entries."""
+        return self.handle.size - self.kept_states[0].size
+
+    @property
+    def kept_states(self) -> tuple[StateFiles, ...]:
+        """What is kept: of all states together, which are not known."""
+        size, plan = sum(file.stream.size for file in self.handle.shared), self.plan
+        return (StateFiles(plan.new_id or plan.operator_id, plan.uid, "", len(self.handle.shared), size),)
 
 
 @attrs.frozen
@@ -229,7 +259,7 @@ class CopyTask:
         return self.stream.size
 
 
-Task = KeyedTask | RekeyTask | OperatorTask | CopyTask
+Task = KeyedTask | RekeyTask | KeepTask | OperatorTask | CopyTask
 
 
 @attrs.frozen

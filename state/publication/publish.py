@@ -60,6 +60,17 @@ def stream_name(operator_id: str, part: str, subtask: int) -> str:
     return f"{operator_id}-{part}-{subtask}"
 
 
+def part_name(stream: str, part: str) -> str:
+    """Return the name of a file of a stream's database: `ID-keyed-manifest-0` of `ID-keyed-0`."""
+    head, _, subtask = stream.rpartition("-")
+    return f"{head}-{part}-{subtask}"
+
+
+def table_name(stream: str, number: int) -> str:
+    """Return the name of a file with entries of a stream's database."""
+    return f"{part_name(stream, 'table')}-{number:06d}"
+
+
 _REPLACE = WayOut.telling("replace it:", Option.TARGET_EXISTS, "replace")
 
 

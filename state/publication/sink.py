@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import attrs
 from xxhash import xxh3_128
 
-from ...serializers.errors import StateShiftError
-from ..formats.flink.sources import PassedOn
+from ...serializers.errors import CorruptSavepoint, StateShiftError
+from ..formats.flink.handles import AbsoluteFileHandle, InlineHandle, RelativeFileHandle
+from ..formats.flink.sources import PassedOn, file_of, open_stream
 from .lineage import FileDigest
 from .publish import INLINE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..formats.flink.handles import StreamHandle
     from ..formats.flink.sources import ByteSource
     from ..storage.files import FileOutput, Folder
 
@@ -108,8 +111,52 @@ class StreamSink:
                 self._folder.delete(self.attempt)
 
 
+def linked_stream(stream: StreamHandle, source: Folder, target: Folder, name: str) -> StoredBytes:
+    """Link a file, or copy it within its store, neither of which reads it; copy its bytes where this cannot be done.
+
+    Args:
+        stream: The file, or the part of one; bytes within `_metadata` stay there.
+        source: The folder of the savepoint that has the handle.
+        target: The folder to write to.
+        name: The final name of the file.
+
+    Raises:
+        CorruptSavepoint: The file does not have the size that the handle says.
+        SavepointNotFound, UntrustedPlace: It is missing, or may not be read.
+        StorageFailed: A store failed; what was written is removed.
+    """
+    if isinstance(stream, InlineHandle):
+        return StoredBytes(name, stream.size, data=stream.data)
+    if isinstance(stream, RelativeFileHandle | AbsoluteFileHandle):
+        (place, file), attempt = file_of(stream, source), target.attempt_name(name)
+        is_linked = False
+        if place.is_local and target.is_local:
+            with suppress(OSError):  # on another disk, or of another user
+                Path(target.place, attempt).hardlink_to(Path(place.place, file).resolve())
+                is_linked = True
+        if is_linked or place.copy_within_store(file, target, attempt):
+            return _of_size(target, StoredBytes(name, stream.size, attempt=attempt))
+    with open_stream(stream, source) as found:
+        return copied_stream(found, target, name)
+
+
+def _of_size(target: Folder, stored: StoredBytes) -> StoredBytes:
+    """Return a linked file with its size, which is all that is known of it; a file of another size is removed."""
+    size = target.size(stored.attempt)
+    if size == stored.size:
+        return attrs.evolve(stored, digest=FileDigest(size, ""))
+    with suppress(StateShiftError):
+        target.delete(stored.attempt)
+    raise CorruptSavepoint(f"the file has {size:,} bytes and should have {stored.size:,}")
+
+
 def copied_stream(
-    stream: ByteSource, target: Folder, name: str, look: Callable[[ByteSource], object] = lambda _: None
+    stream: ByteSource,
+    target: Folder,
+    name: str,
+    look: Callable[[ByteSource], object] = lambda _: None,
+    *,
+    inline_bytes: int = 0,
 ) -> StoredBytes:
     """Copy a stream: each piece is checked, added to the digest and written while it is in the processor's cache.
 
@@ -119,12 +166,13 @@ def copied_stream(
         name: The final name of the file.
         look: Checks the stream, of which it may read any part; the rest is read and written after it. It raises the
             errors that it finds.
+        inline_bytes: As of `StreamSink`.
 
     Raises:
         CorruptSavepoint: The stream has fewer bytes than when it was opened.
         StorageFailed: A store failed; the written part is removed.
     """
-    with StreamSink(target, name, inline_bytes=0) as sink:
+    with StreamSink(target, name, inline_bytes=inline_bytes) as sink:
         whole = PassedOn(stream, sink.write)
         look(whole)
         whole.finish()

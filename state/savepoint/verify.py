@@ -423,7 +423,9 @@ def _kept(savepoint: Savepoint, entries: _Entries, damaged: set[str]) -> Iterato
     for one in savepoint.lineage.kept if savepoint.lineage is not None else ():
         where = f"{one.operator or one.operator_id}, state {one.state}"
         files = f"{many(one.files, 'file')} of the source"
-        if one.operator_id in damaged:
+        if not one.state:
+            yield Check("kept", Outcome.UNPROVEN, f"{files}, of states that cannot be read", where.rpartition(",")[0])
+        elif one.operator_id in damaged:
             detail = f"{files}, not read to the end, because of another error there"
             yield Check("kept", Outcome.UNPROVEN, detail, where)
         else:

@@ -15,17 +15,22 @@ from stateshift import (
     CorruptSavepoint,
     Edits,
     IfTargetExists,
+    IncompatibleState,
     Job,
     MigrationOptions,
     Operator,
     PlanChanged,
     Savepoint,
+    SavepointFormatType,
     Target,
+    UnsupportedFormat,
     ValueStateDescriptor,
     migrate,
 )
+from stateshift.compat.description import operator_id_of_uid
+from stateshift.compat.edits import NewIdentity
 from stateshift.serializers.wording import many
-from stateshift.state.formats.flink.handles import RelativeFileHandle
+from stateshift.state.formats.flink.handles import InlineHandle, RelativeFileHandle
 from stateshift.state.migration import kept_families
 from stateshift.state.migration.plan_file import NewTypes, PlanFile
 from stateshift.state.migration.planning import make_plan
@@ -37,6 +42,9 @@ from stateshift.state.savepoint.verify import verify
 KEYS = {"Long": int, "String": str, "Java Tuple2<String, Long>": tuple[str, int]}
 SAMPLE = "rocksdb-native-long-p2-m200"
 OLD = "rocksdb-6.20-native-string-p2-m128"
+RENAMED = Edits(
+    rename_operators=((native_snapshots.KEYED, NewIdentity(operator_id_of_uid("renamed").hex(), "renamed")),)
+)
 EDITS = Edits(drop=("counts",), rename_states=(("events", "lists"),))
 
 
@@ -299,3 +307,63 @@ def test_a_plan_file_says_what_is_kept_and_what_is_read(tmp_path):
         state["files"] = files["count"]
     with pytest.raises(PlanChanged, match="files"):
         migrate(source, tmp_path / "again", changed(SAMPLE), options, expected=PlanFile.from_json(made.to_json()))
+
+
+@pytest.fixture
+def unreadable(on_disk):
+    """The same with a snapshot class in its headers that nobody knows."""
+
+    def change(_, handle):
+        data = native_snapshots.content_of(handle.stream, on_disk)
+        assert b"LongSerializer$" in data
+        stream = InlineHandle("header", data.replace(b"LongSerializer$", b"ThatSerializer$"))
+        return attrs.evolve(handle, stream=stream)
+
+    native_snapshots.with_keyed_handles(on_disk, change)
+    assert Savepoint.open(on_disk).operator(native_snapshots.KEYED).unreadable_keyed
+    return on_disk
+
+
+@pytest.mark.parametrize("wanted", ["keep", "native"])
+def test_a_database_whose_header_cannot_be_read_is_kept_whole(unreadable, tmp_path, wanted):
+    options = MigrationOptions(edits=RENAMED, format=SavepointFormatType(wanted))
+    planned = migrate(unreadable, tmp_path / "made", None, options, dry_run=True)
+    report = migrate(unreadable, tmp_path / "made", None, options)
+
+    assert planned.kept == report.kept
+    assert sums_of_files(unreadable) == sums(report.kept)
+    before, after = (native_snapshots.keyed_handles(place) for place in (unreadable, tmp_path / "made"))
+    for subtask, handle in before.items():
+        contents = {file.name: native_snapshots.content_of(file.stream, unreadable) for file in handle.files}
+        copy = after[subtask]
+        copies = {file.name: native_snapshots.content_of(file.stream, tmp_path / "made") for file in copy.files}
+        assert contents == copies
+        assert native_snapshots.content_of(handle.stream, unreadable) == native_snapshots.content_of(
+            copy.stream, tmp_path / "made"
+        )
+        assert (handle.backend_id, handle.handle_id) != (copy.backend_id, copy.handle_id)
+    made = Savepoint.open(tmp_path / "made")
+    assert made.operator("renamed").unreadable_keyed
+    assert ["unproven"] == [str(check.status) for check in verify(made).checks if check.name == "kept"]
+    assert verify(made).ok
+
+
+def test_one_that_is_not_the_snapshots_is_refused(unreadable, tmp_path):
+    native_snapshots.with_keyed_handles(unreadable, lambda _, handle: attrs.evolve(handle, shared=handle.shared[1:]))
+
+    with pytest.raises(CorruptSavepoint, match="other files"):
+        migrate(unreadable, tmp_path / "made", None, MigrationOptions())
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (MigrationOptions(format=SavepointFormatType.CANONICAL), "its header cannot be read"),
+        (MigrationOptions(restore_target=Target.FLINK_1_20), "written for a newer RocksDB"),
+        (MigrationOptions(parallelism=3), "its states are not known"),
+    ],
+)
+def test_what_would_have_to_be_written_anew_is_refused_before_anything_is_written(unreadable, tmp_path, options, why):
+    with pytest.raises((UnsupportedFormat, IncompatibleState), match=why):
+        migrate(unreadable, tmp_path / "made", None, options, dry_run=True)
