@@ -5,6 +5,7 @@ Every stream has its own header, so a state is read with the snapshots of the st
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from ..formats.flink.keyed_stream import KeyedReader
     from ..formats.flink.metadata import OperatorState
     from ..storage.files import Folder
+    from .chosen_keys import ChosenKeys
 
 T = TypeVar("T")
 
@@ -89,6 +91,7 @@ class SavepointState:
     _reason: str = ""
     is_hidden: bool = False
     tables: tuple[str, ...] = attrs.field(default=attrs.Factory(lambda self: (self.name,), takes_self=True))
+    _chosen: ChosenKeys | None = attrs.field(default=None, repr=False)
 
     partitions: ClassVar[int] = 1
     """The parts that are read one after the other."""
@@ -140,8 +143,8 @@ class SavepointState:
 
     def _measure_keyed(self) -> Measure:
         measure = Measure()
-        for handle in keyed_handles(self._stored):
-            with open_keyed(handle, self._folder, self._stored.max_parallelism) as reader:
+        for handle in self._handles():
+            with self._opened(handle) as reader:
                 state_ids = [index for index, info in enumerate(reader.header.states) if info.name in self.tables]
                 measure = sum(map(Measure.of, reader.blocks(state_ids=state_ids) if state_ids else ()), measure)
         return measure
@@ -205,11 +208,64 @@ class SavepointState:
     def _from_keyed_streams(self, read: Callable[[KeyedReader, dict[int, StateMetaInfo]], Iterator[T]]) -> Iterator[T]:
         """Yield the results of `read` on each keyed stream, which gets the stream's description of the state."""
         with self._located():
-            for handle in keyed_handles(self._stored):
-                keyed = open_keyed(handle, self._folder, self._stored.max_parallelism)
-                with keyed as reader, located(file=reader.name):
+            for handle in self._handles():
+                with self._opened(handle) as reader, located(file=reader.name):
                     states = enumerate(reader.header.states)
                     yield from read(reader, {index: info for index, info in states if info.name in self.tables})
+
+    def _handles(self) -> Iterator[KeyedHandle]:
+        """Yield the handles of keyed state that may have the chosen keys."""
+        chosen = self._chosen
+        yield from (one for one in keyed_handles(self._stored) if chosen is None or chosen.among(one.key_groups))
+
+    @contextmanager
+    def _opened(self, handle: KeyedHandle) -> Iterator[KeyedReader]:
+        with open_keyed(handle, self._folder, self._stored.max_parallelism) as reader:
+            if self._chosen is None:
+                yield reader
+            else:
+                from .chosen_keys import ChosenReader
+
+                yield ChosenReader.over(reader, self._chosen, handle.key_groups, self._stored.max_parallelism)
+
+    def of_keys(self, chosen: ChosenKeys) -> SavepointState:
+        """Return the state with the entries of some keys alone: what reads it reads no other key groups."""
+        return attrs.evolve(self, chosen=chosen)
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """Return what is stored under a key; only its key group is read, if the key's type has a stable hash.
+
+        Args:
+            key: The key, as `read_entries` has it.
+            default: What is returned where nothing is stored.
+
+        Returns:
+            The value, as `read_entries` has it; of a state with namespaces, such as windows, a dict of values by
+            namespace; of a queue of timers, a list of `Timer`.
+
+        Raises:
+            ValueNotConvertible: The value cannot be a key of this operator.
+            OldReaderUnavailable: This release cannot read its keys or values; see `unsupported`.
+            CorruptSavepoint: The bytes are damaged; the error has file, offset and key.
+        """
+        from .chosen_keys import ChosenKeys
+
+        self._require_readable("read_timers" if self.kind is StateKind.TIMERS else "read_entries")
+        assert self._key is not None  # noqa: S101 - it is keyed
+        with self._located():
+            chosen = ChosenKeys.of([key], self._key.restore_serializer(), self._stored.max_parallelism)
+        found = self._found(chosen)
+        if not found and not chosen.is_certain:
+            found = self._found(chosen.everywhere)
+        if not found:
+            return default
+        if self.kind is StateKind.TIMERS:
+            return found
+        return found[0].value if found[0].namespace is None else {entry.namespace: entry.value for entry in found}
+
+    def _found(self, chosen: ChosenKeys) -> list[Any]:
+        part = self.of_keys(chosen)
+        return list(part.read_timers() if self.kind is StateKind.TIMERS else part.read_entries())
 
     def read_elements(self) -> list[list[Any]]:
         """Read the elements of an operator's list state by subtask; for broadcast state its map is the only element.

@@ -19,6 +19,7 @@ from ...key_groups import prefix_size
 from ...transcode.executor_choice import ExecutorName
 from .blocks import MARGIN_BYTES, Block
 from .keyed_stream import RUN_BYTES, KeyedReader
+from .meta_info import MetaInfoKind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -95,14 +96,16 @@ class DatabaseStreamReader(KeyedReader):
             for keys, _ in self._database.items(family, *part)
         )
 
-    def blocks(self, key_groups: range | None = None, state_ids: Collection[int] | None = None) -> Iterator[Block]:
+    def blocks(
+        self, key_groups: range | None = None, state_ids: Collection[int] | None = None, *, beginning: bytes = b""
+    ) -> Iterator[Block]:
         own = self._key_groups if key_groups is None else common(self._key_groups, key_groups)
         if not own:
             return
         wanted = range(len(self.header.states)) if state_ids is None else sorted(state_ids)
-        first, after = self._range(own)
         states = {at: self.header.states[at].name for at in wanted}
-        families = {at: _Family(self._database.items(name, first, after)) for at, name in states.items()}
+        bounds = {at: self._bounds(own, beginning, self.header.states[at].kind) for at in wanted}
+        families = {at: _Family(self._database.items(name, *bounds[at])) for at, name in states.items()}
         for key_group in own:
             end = self._start(key_group + 1)
             for state_id, family in families.items():
@@ -114,6 +117,13 @@ class DatabaseStreamReader(KeyedReader):
 
     def _range(self, key_groups: range) -> tuple[bytes, bytes]:
         return self._start(key_groups.start), self._start(key_groups.stop)
+
+    def _bounds(self, key_groups: range, beginning: bytes, kind: MetaInfoKind) -> tuple[bytes, bytes]:
+        """Return the first key and the one behind the last, of those that begin with the wanted bytes if one seek can."""
+        first, after = self._range(key_groups)
+        if not beginning or len(key_groups) != 1 or kind is MetaInfoKind.PRIORITY_QUEUE:
+            return first, after
+        return first + beginning, following(first + beginning)
 
     def _require_own(self) -> None:
         """Refuse a database of which all entries are of other key groups: its files are another subtask's."""
@@ -142,6 +152,12 @@ def require_same_states(header: KeyedStreamHeader, families: frozenset[str]) -> 
     for other in sorted(states ^ families)[:1]:
         lacking = "the database lacks" if other in states else "the header lacks"
         raise CorruptSavepoint(f"{lacking} the state {other!r}: header and files are not of one snapshot")
+
+
+def following(prefix: bytes) -> bytes:
+    """Return the first bytes behind all that begin with a prefix, which begins with a key group."""
+    kept = prefix.rstrip(b"\xff")
+    return kept[:-1] + bytes([kept[-1] + 1])
 
 
 def common(one: range, other: range) -> range:

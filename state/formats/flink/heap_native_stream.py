@@ -217,7 +217,9 @@ class NativeStreamReader(KeyedReader):
             hidden = {state.name: why for state in states if state.name not in reached} | hidden
         return hidden
 
-    def blocks(self, key_groups: range | None = None, state_ids: Collection[int] | None = None) -> Iterator[Block]:
+    def blocks(
+        self, key_groups: range | None = None, state_ids: Collection[int] | None = None, *, beginning: bytes = b""
+    ) -> Iterator[Block]:
         wanted = range(len(self.header.states)) if state_ids is None else state_ids
         for extent in self._extents:
             if key_groups is None or extent.key_group in key_groups:

@@ -124,10 +124,18 @@ class KeyedReader(ABC):
         return 0
 
     @abstractmethod
-    def blocks(self, key_groups: range | None = None, state_ids: Collection[int] | None = None) -> Iterator[Block]:
+    def blocks(
+        self, key_groups: range | None = None, state_ids: Collection[int] | None = None, *, beginning: bytes = b""
+    ) -> Iterator[Block]:
         """Yield the blocks of some key groups and states (by default all), key groups ascending, states as stored.
 
         A long block is yielded in several consecutive pieces, so that memory is bounded.
+
+        Args:
+            key_groups: The key groups.
+            state_ids: The states.
+            beginning: The bytes with which the keys begin that the caller wants: a reader that finds them in sorted
+                entries may leave out others. It has to leave timers, which do not begin with their keys.
 
         Raises:
             OldReaderUnavailable: The ends of the entries of a requested state cannot be found (native formats only).
@@ -163,7 +171,9 @@ class KeyedStreamReader(KeyedReader):
         """Return the size of a key group in the stream (compressed, where it is) in bytes; 0 where it is empty."""
         return sum(extent.end - extent.start for extent in self._extents if extent.key_group == key_group)
 
-    def blocks(self, key_groups: range | None = None, state_ids: Collection[int] | None = None) -> Iterator[Block]:
+    def blocks(
+        self, key_groups: range | None = None, state_ids: Collection[int] | None = None, *, beginning: bytes = b""
+    ) -> Iterator[Block]:
         chosen = self._chosen(key_groups)
         return (block for block in self._found(chosen) if state_ids is None or block.state_id in state_ids)
 

@@ -1,0 +1,148 @@
+"""Some keys of keyed state: only their key groups are read, and of those only their entries are decoded.
+
+A reader of chosen keys yields the blocks of another reader without the entries of other keys, so that whatever reads a
+state also reads a part of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ..entry_keys import encode
+from ..formats.flink.blocks import Block
+from ..formats.flink.keyed_stream import KeyedReader
+from ..formats.flink.state_kinds import keyed_kind
+from ..key_groups import has_checked_hash, has_stable_hash, key_group, key_hasher
+from .largest_keys import KeyCutter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+
+    from ...serializers.serializer import TypeSerializer
+    from ..formats.flink.keyed_stream import KeyedStreamHeader
+
+_LENGTH_BYTES = 4
+
+
+@attrs.frozen
+class ChosenKeys:
+    """Which entries of an operator's keyed state are read.
+
+    Attributes:
+        key_groups: The key groups that may have them; None: all.
+        encoded: The bytes of the keys, if they are known.
+        takes: Whether the bytes of a key are those of a chosen one, if their bytes are not known. With neither, all
+            keys of the key groups are chosen.
+        is_certain: Whether no other key group can have the keys. Earlier releases placed lists, rows and big integers
+            by another hash.
+    """
+
+    key_groups: frozenset[int] | None = None
+    encoded: tuple[bytes, ...] = ()
+    takes: Callable[[bytes], bool] | None = attrs.field(default=None, repr=False)
+    is_certain: bool = True
+
+    @classmethod
+    def of(cls, keys: Sequence[Any], serializer: TypeSerializer[Any], max_parallelism: int) -> ChosenKeys:
+        """Return the choice of some keys; their key groups are known if the type has a stable hash.
+
+        Raises:
+            ValueNotConvertible: A value cannot be a key of this type.
+        """
+        encoded = tuple(encode(serializer, key) for key in keys)
+        if not has_stable_hash(serializer):
+            return cls(None, encoded)
+        hashed = key_hasher(serializer)
+        groups = frozenset(key_group(hashed(key), max_parallelism) for key in keys)
+        return cls(groups, encoded, is_certain=has_checked_hash(serializer))
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether keys are chosen, and not whole key groups."""
+        return bool(self.encoded) or self.takes is not None
+
+    @property
+    def everywhere(self) -> ChosenKeys:
+        """The same keys in all key groups."""
+        return attrs.evolve(self, key_groups=None, is_certain=True)
+
+    def among(self, key_groups: range) -> list[range]:
+        """Return the key groups of a stream that are read, adjacent ones together."""
+        if self.key_groups is None:
+            return [key_groups]
+        found: list[range] = []
+        for group in sorted(self.key_groups.intersection(key_groups)):
+            if found and found[-1].stop == group:
+                found[-1] = range(found[-1].start, group + 1)
+            else:
+                found.append(range(group, group + 1))
+        return found
+
+
+@attrs.frozen(slots=False)
+class ChosenReader(KeyedReader):
+    """Reads the entries of chosen keys. Created with `over`."""
+
+    _reader: KeyedReader = attrs.field(repr=False)
+    _chosen: ChosenKeys
+    _key_groups: range
+    _max_parallelism: int
+
+    @classmethod
+    def over(cls, reader: KeyedReader, chosen: ChosenKeys, key_groups: range, max_parallelism: int) -> ChosenReader:
+        """Return the reader of chosen keys over that of all entries.
+
+        Args:
+            reader: The reader of the stream.
+            chosen: The keys.
+            key_groups: The key groups of the stream.
+            max_parallelism: The number of key groups of the operator.
+        """
+        return cls(reader.header, reader.name, reader.executor, reader, chosen, key_groups, max_parallelism)
+
+    @property
+    def hidden(self) -> dict[str, str]:
+        return self._reader.hidden
+
+    @property
+    def foreign(self) -> int:
+        return self._reader.foreign
+
+    def blocks(
+        self, key_groups: range | None = None, state_ids: Collection[int] | None = None, *, beginning: bytes = b""
+    ) -> Iterator[Block]:
+        within = self._key_groups if key_groups is None else key_groups
+        takes = _tests(self._chosen, self.header, self._max_parallelism)
+        only = self._chosen.encoded[0] if len(self._chosen.encoded) == 1 else beginning
+        for some in self._chosen.among(within):
+            for block in self._reader.blocks(some, state_ids, beginning=only):
+                if not self._chosen.has_keys:
+                    yield block
+                    continue
+                taken = takes[block.state_id]
+                if block.oversized:  # it has one entry, whose value cannot be read
+                    if taken(bytes(block.data[_LENGTH_BYTES:])):
+                        yield block
+                    continue
+                items = [item for item in block.items() if taken(item[0])]
+                if items:
+                    yield Block.of(block.key_group, block.state_id, items)
+
+
+def _tests(chosen: ChosenKeys, header: KeyedStreamHeader, max_parallelism: int) -> list[Callable[[bytes], bool]]:
+    """Return for each state whether the key of an entry has a chosen key."""
+    if not chosen.has_keys:
+        return []
+    serializer = header.key_snapshot.restore_serializer()
+    cutters = (KeyCutter.of(keyed_kind(info), serializer, max_parallelism) for info in header.states)
+    return [_test(chosen, cutter) for cutter in cutters]
+
+
+def _test(chosen: ChosenKeys, cutter: KeyCutter) -> Callable[[bytes], bool]:
+    takes, encoded, start, cut = chosen.takes, chosen.encoded, cutter.start, cutter.cut
+    if takes is not None:
+        return lambda entry_key: takes(cut(entry_key))
+    # No key's encoding is a prefix of another's.
+    return lambda entry_key: entry_key.startswith(encoded, start)
