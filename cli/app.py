@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 # The module of each command, in the order of the work. No name equals that of a module of the standard library.
 _COMMANDS = {
     "inspect": "inspection",
+    "get": "get",
     "export": "export",
     "init": "init",
     "check": "check",
@@ -43,7 +44,7 @@ _COMMANDS = {
     "warm-up": "warm_up",
     "rules": "rules",
 }
-_ONLY_READ = {"inspect", "verify", "diff", "explain", "history", "heads", "show", "quarantine", "rules"}
+_ONLY_READ = {"inspect", "get", "verify", "diff", "explain", "history", "heads", "show", "quarantine", "rules"}
 """Commands that never write, so that their errors do not say whether something was written."""
 
 _HELP = """Change the types of streaming state without losing the state.
@@ -55,6 +56,7 @@ cannot, large ones on Spark. Savepoints are never modified: a migration writes a
 _EPILOG = """\b
 Examples:
   stateshift inspect /data/savepoints/sp-1
+  stateshift get /data/savepoints/sp-1 42
   stateshift init /data/savepoints/sp-1 -o accounts.py
   stateshift check /data/savepoints/sp-1 --job accounts:job
   stateshift plan /data/savepoints/sp-1 --job accounts:job -o plan.json

@@ -76,6 +76,8 @@ report_progress = Listened[Progress]()
 """Passes progress on to the function that listens, if there is one."""
 count_bytes = Listened[int]()
 """Passes on how many bytes were read of a stream, to the function that counts them, if there is one."""
+count_file_bytes = Listened[int]()
+"""Passes on how many stored bytes were read of files, to the function that counts them, if there is one."""
 
 
 @attrs.define

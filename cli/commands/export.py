@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import nullcontext
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -24,6 +24,7 @@ from ...serializers.json_forms import sorted_by_text
 from ...serializers.wording import json_text, many
 from ...state.progress import count_bytes
 from ..failures import Status, libraries_needed
+from ..key_choice import keys_option
 from ..options import (
     class_trust_option,
     columns_option,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from ...state.savepoint.reader import Savepoint, SavepointOperator
     from ...state.savepoint.states import SavepointState
     from ..inspect_data import AnyOperator, AnyState
+    from ..key_choice import KeyChoice, WantedKeys
     from ..whole_files import OutputFile, TextStream
 
     Batches = Iterator[pa.RecordBatch]
@@ -82,6 +84,8 @@ def _is_export(file: Path) -> bool:
 Examples:
   stateshift export /data/savepoints/sp-1 --operator accounts --state account
   stateshift export /data/savepoints/sp-1 -o entries.jsonl
+  stateshift export /data/savepoints/sp-1 --keys-from customers.txt -o entries.jsonl
+  stateshift export /data/savepoints/sp-1 --state account --limit 10
   stateshift export spark:/data/checkpoints/clicks -o entries.jsonl
   stateshift export /data/savepoints/sp-1 --state account --format avro -o account.avro
   stateshift export /data/savepoints/sp-1 --format tagged -o savepoint.json
@@ -107,6 +111,8 @@ Exit status 7: something was left out; everything else was exported.""",
     default=None,
     help="[default: jsonl; with --json: tagged]",
 )
+@keys_option
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most N entries of each state.")
 @output_option(_is_export)
 @columns_option
 @old_job_option
@@ -121,6 +127,8 @@ def command(
     operator_name: str | None,
     state_name: str | None,
     form: str | None,
+    wanted: WantedKeys | None,
+    limit: int | None,
     file: OutputFile | None,
     trust: tuple[str, ...],
     with_json: bool,
@@ -138,15 +146,17 @@ def command(
     form = form or ("tagged" if with_json and file is None else "jsonl")
     if form != "jsonl" and values_are_redacted():
         raise click.UsageError(f"the {form} export is keys and values, which --redact hides: --format jsonl")
+    if form != "jsonl" and limit is not None:
+        raise click.UsageError(f"--limit is of lines, which the {form} export has not: --format jsonl")
     opened = open_state(savepoint, plan, old_job)
-    selected = _Selection.of(opened, operator_name, state_name)
+    selected = Selection.of(opened, operator_name, state_name, wanted)
     parts = (
         len(selected.states)
         if form == "tagged"
         else sum(one.partitions for _, states in selected.states for one in states)
     )
     # Of single states it is not known how much of an operator's streams they are; of Spark's not without reading them.
-    size = sum((one.size_bytes or 0) for one, _ in selected.states if not state_name)
+    size = sum((one.size_bytes or 0) for one, _ in selected.states if not (state_name or wanted))
     watched = reading("exporting", parts, size, to_stdout=file is None)
     try:
         with trusting(trust), watched as done:
@@ -154,7 +164,7 @@ def command(
                 counted = [_write_avro(selected, file, done)]
             else:
                 with nullcontext(_Stdout()) if file is None else file.opened() as stream:
-                    counted = _write(selected, form, stream, done)
+                    counted = _write(selected, form, stream, done, limit)
     except StateShiftError as error:
         if file is None:
             error.written = error.written or "the printed output is incomplete; nothing else was written"
@@ -163,10 +173,15 @@ def command(
         print_json(
             {"savepoint": opened.place, "file": str(file), "format": form, "states": counted}
             | {"unsupported": selected.unsupported_data()}
+            | (
+                {}
+                if wanted is None
+                else {"skipped": [one.operator.title for one in selected.choices if one.is_skipped]}
+            )
         )
         return selected.status
-    for left_out in (*selected.unsupported, *selected.met):
-        print_notice(left_out.notice())
+    for notice in selected.notices:
+        print_notice(notice)
     if file is not None:
         total = sum(state["exported"] for state in counted)
         print_notice(f"{file}: {many(total, 'entry', 'entries')} of {many(len(counted), 'state')}")
@@ -174,7 +189,7 @@ def command(
 
 
 @attrs.frozen
-class _LeftOut:
+class LeftOut:
     """A state, or all states of an operator, that this release cannot read.
 
     Attributes:
@@ -190,7 +205,7 @@ class _LeftOut:
     exported: int = 0
 
     @classmethod
-    def met(cls, operator: AnyOperator, state: str, error: StateShiftError, exported: int = 0) -> _LeftOut:
+    def met(cls, operator: AnyOperator, state: str, error: StateShiftError, exported: int = 0) -> LeftOut:
         """Return a state in which a value turned out to be unreadable during the export."""
         places = ", ".join(f"{name} {error.where[name]}" for name in ("key", "path") if name in error.where)
         return cls(operator, state, f"{error.what.splitlines()[0]} ({places})", exported)
@@ -202,7 +217,7 @@ class _LeftOut:
 
 
 @attrs.frozen
-class _Selection:
+class Selection:
     """The states to export, and the requested states that cannot be exported.
 
     Attributes:
@@ -211,12 +226,14 @@ class _Selection:
         unsupported: The states that cannot be exported because of their types.
         met: The states with values that turned out to be unreadable: of a subclass, say, that the savepoint does not
             describe.
+        choices: What was chosen of each operator with keyed state, if keys were.
     """
 
-    source: _Source
+    source: Source
     states: tuple[tuple[AnyOperator, tuple[AnyState, ...]], ...]
-    unsupported: tuple[_LeftOut, ...]
-    met: list[_LeftOut] = attrs.field(factory=list)
+    unsupported: tuple[LeftOut, ...]
+    met: list[LeftOut] = attrs.field(factory=list)
+    choices: tuple[KeyChoice, ...] = ()
 
     @property
     def status(self) -> Status:
@@ -224,8 +241,20 @@ class _Selection:
         return Status.INCOMPLETE if self.unsupported or self.met else Status.DONE
 
     @classmethod
-    def of(cls, opened: Savepoint | SparkCheckpoint, operator_name: str | None, state_name: str | None) -> _Selection:
+    def of(
+        cls,
+        opened: Savepoint | SparkCheckpoint,
+        operator_name: str | None,
+        state_name: str | None,
+        keys: WantedKeys | None = None,
+    ) -> Selection:
         """Select states by name; those that follow from others of a Spark query are selected by name only.
+
+        Args:
+            opened: The savepoint or checkpoint.
+            operator_name: The operator; None: all.
+            state_name: The states; None: all.
+            keys: The keys whose entries are wanted; None: all.
 
         Raises:
             StateNotFound: No operator or state has the name.
@@ -235,22 +264,36 @@ class _Selection:
 
         operators = chosen_operators(opened, operator_name)
         chosen, left_out = [], []
+        choices: list[KeyChoice] = []
         for operator in operators:
             if operator.unreadable:
-                left_out.append(_LeftOut(operator, "", operator.unreadable))
+                left_out.append(LeftOut(operator, "", operator.unreadable))
             named = (one for one in operator.states if state_name is None or is_called(one.name, state_name))
             wanted = [one for one in named if state_name or one.kind != "index"]
+            if keys is not None and (choice := keys.of(operator, wanted)) is not None:
+                choices.append(choice)
+                wanted = list(choice.states)
+            elif keys is not None:
+                wanted = []
             readable = tuple(state for state in wanted if not state.unsupported)
             left_out += [
-                _LeftOut(operator, state.name, state.unsupported)
+                LeftOut(operator, state.name, state.unsupported)
                 for state in wanted
                 if state.unsupported and not state.is_empty
             ]
             if readable:
                 chosen.append((operator, readable))
-        if state_name is not None and not chosen:
+        if state_name is not None and not chosen and not choices:
             raise _nothing_of_that_name(opened, operators, state_name, left_out)
-        return cls(_SPARK if opened.is_of_spark else _FLINK, tuple(chosen), tuple(left_out))
+        if keys is not None:
+            keys.require_any(choices, **opened.where)
+        return cls(_SPARK if opened.is_of_spark else _FLINK, tuple(chosen), tuple(left_out), choices=tuple(choices))
+
+    @property
+    def notices(self) -> list[str]:
+        """What was left out, and what more than the key groups of the keys was read."""
+        told = [choice.notice for choice in self.choices]
+        return [*(one.notice() for one in (*self.unsupported, *self.met)), *filter(None, told)]
 
     def unsupported_data(self) -> list[dict[str, str]]:
         """Return the states that are left out, as plain data; `state` is "" for all states of an operator."""
@@ -258,7 +301,7 @@ class _Selection:
 
 
 def _nothing_of_that_name(
-    opened: Savepoint | SparkCheckpoint, operators: tuple[AnyOperator, ...], name: str, left_out: list[_LeftOut]
+    opened: Savepoint | SparkCheckpoint, operators: tuple[AnyOperator, ...], name: str, left_out: list[LeftOut]
 ) -> StateShiftError:
     from ..inspect_data import no_such_state
 
@@ -282,7 +325,9 @@ class _Stdout:
         write_json(text)
 
 
-def _write(selected: _Selection, form: str, stream: TextStream, done: Callable[[], None]) -> list[dict[str, Any]]:
+def _write(
+    selected: Selection, form: str, stream: TextStream, done: Callable[[], None], limit: int | None
+) -> list[dict[str, Any]]:
     """Write all selected states, and say when one is done; return the number of exported entries of each state."""
     from ...compat.description import StateKind
 
@@ -293,11 +338,12 @@ def _write(selected: _Selection, form: str, stream: TextStream, done: Callable[[
         for state in states:
             count = 0
             try:
-                for count, line in enumerate(selected.source.lines(operator, state, done), start=1):  # noqa: B007 - the last one counts
+                lines = islice(selected.source.lines(operator, state, done), limit)
+                for count, line in enumerate(lines, start=1):  # noqa: B007 - the last one counts
                     for piece in line:
                         stream.write(piece)
             except OldReaderUnavailable as error:
-                selected.met.append(_LeftOut.met(operator, state.name, error, count))
+                selected.met.append(LeftOut.met(operator, state.name, error, count))
                 done()
             if count or state.kind is not StateKind.TIMERS:  # most operators have timer queues without a timer
                 counted.append(
@@ -312,13 +358,13 @@ def _entries_of(store: SparkStore, done: Callable[[], None]) -> Iterator[tuple[A
     with libraries_needed("spark"):
         from ...serializers.spark_rows.json_values import json_values
     schema = store.require_schema()
-    for partition in range(store.partitions):
+    for partition in store.read_partitions:
         for block in store.blocks_of(partition):
             yield from zip(json_values(block.key, schema.key), json_values(block.value, schema.value), strict=True)
         done()
 
 
-def _write_avro(selected: _Selection, file: OutputFile, done: Callable[[], None]) -> dict[str, Any]:
+def _write_avro(selected: Selection, file: OutputFile, done: Callable[[], None]) -> dict[str, Any]:
     """Write the one state that is selected, and say when it is done; return the number of its entries.
 
     Raises:
@@ -347,7 +393,7 @@ def _batches_of_savepoint(operator: SavepointOperator, state: SavepointState) ->
         import pyarrow as pa
 
         from ...state.columnar.table import StateTable
-    table = StateTable.of(operator, state.name, exact=True)
+    table = StateTable.of(operator, state.name, exact=True, chosen=state.chosen)
     schema = pa.schema([field for field in table.schema if field.name != "key_group"])
     return schema, (batch for piece in table.slices(1) for batch in table.read(piece))
 
@@ -407,7 +453,7 @@ def _version_of(operator: AnyOperator, state: AnyState) -> dict[str, Any]:
     return {} if version is None else {"lazy_version": version}
 
 
-def _write_tagged(selected: _Selection, stream: TextStream, done: Callable[[], None]) -> list[dict[str, Any]]:
+def _write_tagged(selected: Selection, stream: TextStream, done: Callable[[], None]) -> list[dict[str, Any]]:
     """Write one operator at a time, so that only one is in memory."""
     counted: list[dict[str, Any]] = []
     stream.write('{"operators": [')
@@ -421,7 +467,7 @@ def _write_tagged(selected: _Selection, stream: TextStream, done: Callable[[], N
     return counted
 
 
-def _tagged_states(selected: _Selection, operator: SavepointOperator, states: list[SavepointState]) -> dict[str, Any]:
+def _tagged_states(selected: Selection, operator: SavepointOperator, states: list[SavepointState]) -> dict[str, Any]:
     """Return an operator without the states in which a value turned out to be unreadable."""
     from ...state.savepoint.json_encoding import tagged_operator
 
@@ -433,11 +479,11 @@ def _tagged_states(selected: _Selection, operator: SavepointOperator, states: li
             left = [state for state in states if state.name != name]
             if len(left) == len(states):
                 raise
-            selected.met.append(_LeftOut.met(operator, name, error))
+            selected.met.append(LeftOut.met(operator, name, error))
             states = left
 
 
-def _tagged_stores(_: _Selection, operator: SparkOperator, stores: list[SparkStore]) -> dict[str, Any]:
+def _tagged_stores(_: Selection, operator: SparkOperator, stores: list[SparkStore]) -> dict[str, Any]:
     """Return an operator of a Spark query: all its states are keyed."""
     keyed = {}
     for store in stores:
@@ -467,7 +513,7 @@ def _timers(operator: SavepointOperator, tagged: dict[str, Any]) -> dict[str, in
 
 
 @attrs.frozen
-class _Source:
+class Source:
     """How the states of a place are exported.
 
     Attributes:
@@ -479,9 +525,9 @@ class _Source:
 
     batches: Callable[[Any, Any], tuple[pa.Schema, Batches]]
     lines: Callable[[Any, Any, Callable[[], None]], Lines]
-    tagged: Callable[[_Selection, Any, list[Any]], dict[str, Any]]
+    tagged: Callable[[Selection, Any, list[Any]], dict[str, Any]]
     timers: Callable[[Any, dict[str, Any]], dict[str, int]]
 
 
-_FLINK = _Source(_batches_of_savepoint, _lines_of_savepoint, _tagged_states, _timers)
-_SPARK = _Source(_batches_of_store, _lines_of_store, _tagged_stores, lambda *_: {})
+_FLINK = Source(_batches_of_savepoint, _lines_of_savepoint, _tagged_states, _timers)
+_SPARK = Source(_batches_of_store, _lines_of_store, _tagged_stores, lambda *_: {})

@@ -12,6 +12,7 @@ The table is cut between key groups, also within a subtask.
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -28,6 +29,7 @@ from ..formats.flink.meta_info import NAMESPACE_SERIALIZER
 from ..formats.flink.operator_stream import read_operator_stream
 from ..formats.flink.sources import open_stream
 from ..key_groups import has_checked_hash, key_group, key_hasher
+from ..savepoint.chosen_keys import ChosenReader
 from ..savepoint.states import keyed_handles
 from ..transcode.executor_choice import choose_executor
 from .runs import runs_of
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from ..formats.flink.handles import KeyedHandle, OperatorStateHandle
     from ..formats.flink.keyed_stream import KeyedReader
     from ..formats.flink.meta_info import StateMetaInfo
+    from ..savepoint.chosen_keys import ChosenKeys
     from ..savepoint.reader import SavepointOperator
     from ..savepoint.states import SavepointState
     from ..storage.files import Folder
@@ -80,6 +83,7 @@ class StateTable:
         slots: The undivided slices, one for each stream that is read.
         tables: The names of the state in the streams: several while it is migrated lazily.
         exact: Whether big numbers and times become text, and rows have their kind.
+        chosen: The keys whose entries are read; None: all.
     """
 
     name: str
@@ -91,9 +95,12 @@ class StateTable:
     slots: tuple[Slice, ...] = attrs.field(repr=False)
     tables: tuple[str, ...] = attrs.field(repr=False)
     exact: bool = False
+    chosen: ChosenKeys | None = None
 
     @classmethod
-    def of(cls, operator: SavepointOperator, name: str, *, exact: bool = False) -> StateTable:
+    def of(
+        cls, operator: SavepointOperator, name: str, *, exact: bool = False, chosen: ChosenKeys | None = None
+    ) -> StateTable:
         """Return the table of a state.
 
         Raises:
@@ -117,6 +124,7 @@ class StateTable:
             tuple(_slots(operator, state)),
             state.tables,
             exact,
+            chosen,
         )
         with table.located():
             if state.unsupported:
@@ -186,7 +194,9 @@ class StateTable:
             if isinstance(slot, ElementSlice):
                 found.append(slot)
                 continue
-            filled = {group: size for group, size in sizes[index].items() if key_groups is None or group in key_groups}
+            chosen = slot.key_groups if self.chosen is None else chain(*self.chosen.among(slot.key_groups))
+            among = {*chosen} if key_groups is None else {*chosen}.intersection(key_groups)
+            filled = {group: size for group, size in sizes[index].items() if group in among}
             found += [KeyedSlice(slot.handle, groups) for groups in _cut(filled, wanted)]
         return found
 
@@ -216,6 +226,8 @@ class StateTable:
                 return
             opened = open_keyed(piece.handle, self.folder, self.max_parallelism, executor=self._executor)
             with opened as reader, located(file=reader.name):
+                if self.chosen is not None:
+                    reader = ChosenReader.over(reader, self.chosen, piece.handle, self.max_parallelism)  # noqa: PLW2901
                 for batch in self._entries(reader, piece.key_groups, key_groups, singly=singly):
                     yield batch if keys is None else _of_keys(batch, keys)
 

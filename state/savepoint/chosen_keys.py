@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
     from ...serializers.serializer import TypeSerializer
+    from ..formats.flink.handles import KeyedHandle
     from ..formats.flink.keyed_stream import KeyedStreamHeader
 
 _LENGTH_BYTES = 4
+_MOST_KEPT_BYTES = 16 << 20
 
 
 @attrs.frozen
@@ -37,12 +39,17 @@ class ChosenKeys:
             keys of the key groups are chosen.
         is_certain: Whether no other key group can have the keys. Earlier releases placed lists, rows and big integers
             by another hash.
+        kept: What was found in some key groups of a stream, if it is little: the entries of all states lie together,
+            and are read once. None: it is much.
+        readers: The readers of streams, by the identity of the handle.
     """
 
     key_groups: frozenset[int] | None = None
     encoded: tuple[bytes, ...] = ()
     takes: Callable[[bytes], bool] | None = attrs.field(default=None, repr=False)
     is_certain: bool = True
+    kept: dict[tuple[int, range], list[Block] | None] = attrs.field(factory=dict, init=False, eq=False, repr=False)
+    readers: dict[int, ChosenReader] = attrs.field(factory=dict, init=False, eq=False, repr=False)
 
     @classmethod
     def of(cls, keys: Sequence[Any], serializer: TypeSerializer[Any], max_parallelism: int) -> ChosenKeys:
@@ -68,6 +75,11 @@ class ChosenKeys:
         """The same keys in all key groups."""
         return attrs.evolve(self, key_groups=None, is_certain=True)
 
+    def reader_of(self, handle: KeyedHandle) -> ChosenReader | None:
+        """Return the reader of a stream that need not be opened again; None: it has to be."""
+        places = ((id(handle), some) for some in self.among(handle.key_groups))
+        return self.readers.get(id(handle)) if all(self.kept.get(place) is not None for place in places) else None
+
     def among(self, key_groups: range) -> list[range]:
         """Return the key groups of a stream that are read, adjacent ones together."""
         if self.key_groups is None:
@@ -87,20 +99,24 @@ class ChosenReader(KeyedReader):
 
     _reader: KeyedReader = attrs.field(repr=False)
     _chosen: ChosenKeys
-    _key_groups: range
-    _max_parallelism: int
+    _handle: KeyedHandle = attrs.field(repr=False)
+    _takes: list[Callable[[bytes], bool]] = attrs.field(repr=False)
 
     @classmethod
-    def over(cls, reader: KeyedReader, chosen: ChosenKeys, key_groups: range, max_parallelism: int) -> ChosenReader:
+    def over(cls, reader: KeyedReader, chosen: ChosenKeys, handle: KeyedHandle, max_parallelism: int) -> ChosenReader:
         """Return the reader of chosen keys over that of all entries.
 
         Args:
             reader: The reader of the stream.
             chosen: The keys.
-            key_groups: The key groups of the stream.
+            handle: The handle of the stream.
             max_parallelism: The number of key groups of the operator.
         """
-        return cls(reader.header, reader.name, reader.executor, reader, chosen, key_groups, max_parallelism)
+        takes = _tests(chosen, reader.header, max_parallelism)
+        chosen.readers[id(handle)] = made = cls(
+            reader.header, reader.name, reader.executor, reader, chosen, handle, takes
+        )
+        return made
 
     @property
     def hidden(self) -> dict[str, str]:
@@ -113,22 +129,38 @@ class ChosenReader(KeyedReader):
     def blocks(
         self, key_groups: range | None = None, state_ids: Collection[int] | None = None, *, beginning: bytes = b""
     ) -> Iterator[Block]:
-        within = self._key_groups if key_groups is None else key_groups
-        takes = _tests(self._chosen, self.header, self._max_parallelism)
-        only = self._chosen.encoded[0] if len(self._chosen.encoded) == 1 else beginning
-        for some in self._chosen.among(within):
-            for block in self._reader.blocks(some, state_ids, beginning=only):
-                if not self._chosen.has_keys:
+        for some in self._chosen.among(self._handle.key_groups if key_groups is None else key_groups):
+            if not self._chosen.has_keys:
+                yield from self._reader.blocks(some, state_ids)
+                continue
+            kept = None if self._reader.has_states_apart else self._kept(some)
+            found = self._found(some, state_ids) if kept is None else kept
+            yield from (block for block in found if state_ids is None or block.state_id in state_ids)
+
+    def _kept(self, key_groups: range) -> list[Block] | None:
+        """Return the entries of all states; None if they are too many to be kept."""
+        place = id(self._handle), key_groups
+        if place not in self._chosen.kept:
+            size, blocks, hidden = 0, list[Block](), self._reader.hidden
+            readable = [at for at, info in enumerate(self.header.states) if info.name not in hidden]
+            for block in self._found(key_groups, readable):
+                blocks.append(block)
+                size += block.size_bytes
+                if size > _MOST_KEPT_BYTES:
+                    break
+            self._chosen.kept[place] = blocks if size <= _MOST_KEPT_BYTES else None
+        return self._chosen.kept[place]
+
+    def _found(self, key_groups: range, state_ids: Collection[int] | None) -> Iterator[Block]:
+        only = self._chosen.encoded[0] if len(self._chosen.encoded) == 1 else b""
+        for block in self._reader.blocks(key_groups, state_ids, beginning=only):
+            takes = self._takes[block.state_id]
+            if block.oversized:  # it has one entry, whose value cannot be read
+                if takes(bytes(block.data[_LENGTH_BYTES:])):
                     yield block
-                    continue
-                taken = takes[block.state_id]
-                if block.oversized:  # it has one entry, whose value cannot be read
-                    if taken(bytes(block.data[_LENGTH_BYTES:])):
-                        yield block
-                    continue
-                items = [item for item in block.items() if taken(item[0])]
-                if items:
-                    yield Block.of(block.key_group, block.state_id, items)
+                continue
+            if items := [item for item in block.items() if takes(item[0])]:
+                yield Block.of(block.key_group, block.state_id, items)
 
 
 def _tests(chosen: ChosenKeys, header: KeyedStreamHeader, max_parallelism: int) -> list[Callable[[bytes], bool]]:

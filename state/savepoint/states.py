@@ -80,6 +80,7 @@ class SavepointState:
         is_hidden: Whether its entries cannot even be found, so that it cannot be measured.
         tables: The names of its tables in the streams: several while it is migrated lazily. Their values are read each
             in the form that they have.
+        chosen: The keys whose entries it has; None: those of all.
     """
 
     name: str
@@ -91,7 +92,7 @@ class SavepointState:
     _reason: str = ""
     is_hidden: bool = False
     tables: tuple[str, ...] = attrs.field(default=attrs.Factory(lambda self: (self.name,), takes_self=True))
-    _chosen: ChosenKeys | None = attrs.field(default=None, repr=False)
+    chosen: ChosenKeys | None = attrs.field(default=None, repr=False)
 
     partitions: ClassVar[int] = 1
     """The parts that are read one after the other."""
@@ -215,18 +216,22 @@ class SavepointState:
 
     def _handles(self) -> Iterator[KeyedHandle]:
         """Yield the handles of keyed state that may have the chosen keys."""
-        chosen = self._chosen
+        chosen = self.chosen
         yield from (one for one in keyed_handles(self._stored) if chosen is None or chosen.among(one.key_groups))
 
     @contextmanager
     def _opened(self, handle: KeyedHandle) -> Iterator[KeyedReader]:
+        chosen = self.chosen
+        if chosen is not None and (known := chosen.reader_of(handle)) is not None:
+            yield known
+            return
         with open_keyed(handle, self._folder, self._stored.max_parallelism) as reader:
-            if self._chosen is None:
+            if chosen is None:
                 yield reader
             else:
                 from .chosen_keys import ChosenReader
 
-                yield ChosenReader.over(reader, self._chosen, handle.key_groups, self._stored.max_parallelism)
+                yield ChosenReader.over(reader, chosen, handle, self._stored.max_parallelism)
 
     def of_keys(self, chosen: ChosenKeys) -> SavepointState:
         """Return the state with the entries of some keys alone: what reads it reads no other key groups."""

@@ -20,6 +20,7 @@ from ...serializers.errors import (
     StateShiftError,
     StorageFailed,
 )
+from ..progress import count_file_bytes
 from .prefetch import ahead
 from .stores import (
     LocalOutput,
@@ -137,7 +138,8 @@ class Folder:
         path = self._path(name)
         with asking(self.place, name), self._store.open_input_stream(path) as stream:
             data: bytes = stream.read()
-            return data
+        count_file_bytes(len(data))
+        return data
 
     @contextmanager
     def open_range(self, name: str) -> Iterator[FileRange]:
@@ -435,6 +437,7 @@ class FileRange:
         check_range(offset, size, self.size, self.name)
         with asking(self._place, self.name):
             data: bytes = self._file.read_at(size, offset)
+        count_file_bytes(len(data))
         if len(data) != size:
             check_range(offset, size, offset + len(data), self.name)
         return data
@@ -463,6 +466,7 @@ class FileRange:
     def _read_into(self, offset: int, buffer: memoryview) -> memoryview:
         with asking(self._place, self.name):
             count: int = self._file.read_into(buffer, offset)
+        count_file_bytes(count)
         check_range(offset, len(buffer), offset + count, self.name)
         return buffer
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import attrs
 
@@ -63,6 +63,8 @@ class DatabaseStreamReader(KeyedReader):
     _database: SortedFamilies = attrs.field(repr=False)
     _key_groups: range
     _prefix: int
+
+    has_states_apart: ClassVar[bool] = True
 
     @classmethod
     def open(
@@ -119,7 +121,7 @@ class DatabaseStreamReader(KeyedReader):
         return self._start(key_groups.start), self._start(key_groups.stop)
 
     def _bounds(self, key_groups: range, beginning: bytes, kind: MetaInfoKind) -> tuple[bytes, bytes]:
-        """Return the first key and the one behind the last, of those that begin with the wanted bytes if one seek can."""
+        """Return the first key that is read, and the first one after the last."""
         first, after = self._range(key_groups)
         if not beginning or len(key_groups) != 1 or kind is MetaInfoKind.PRIORITY_QUEUE:
             return first, after

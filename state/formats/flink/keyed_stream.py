@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from functools import lru_cache
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
@@ -112,6 +112,9 @@ class KeyedReader(ABC):
     header: KeyedStreamHeader
     name: str
     executor: ExecutorName
+
+    has_states_apart: ClassVar[bool] = False
+    """Whether a state is read without the bytes of the others."""
 
     @property
     def hidden(self) -> dict[str, str]:

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from ....compat.description import StateDescription
     from ....serializers.spark_rows.spark_types import StoreSchema
+    from .chosen_rows import ChosenRows
     from .store_files import Entries
 
 
@@ -90,6 +91,7 @@ class SparkStore:
         operator: The number of the operator.
         family: The column family; None: the store is one.
         databases: The partitions in RocksDB, which the column families of a store share.
+        chosen: The entries that are read; None: all.
     """
 
     folder: Folder = attrs.field(repr=False)
@@ -98,6 +100,7 @@ class SparkStore:
     operator: int
     family: Family | None = None
     databases: Databases = attrs.field(factory=Databases, eq=False, repr=False)
+    chosen: ChosenRows | None = attrs.field(default=None, eq=False, repr=False)
 
     is_empty: ClassVar[bool] = False
     """Whether it is known without reading that it has no entries."""
@@ -193,8 +196,14 @@ class SparkStore:
 
     def blocks(self) -> Iterator[Block]:
         """Yield all entries, partition by partition, in blocks of some MiB, decoded; errors as in `blocks_of`."""
-        for partition in range(self.partitions):
+        for partition in self.read_partitions:
             yield from self.blocks_of(partition)
+
+    @property
+    def read_partitions(self) -> Sequence[int]:
+        """The partitions that are read: those that may have the chosen entries, or all."""
+        chosen = None if self.chosen is None else self.chosen.partitions
+        return range(self.partitions) if chosen is None else sorted(chosen)
 
     def blocks_of(self, partition: int) -> Iterator[Block]:
         """Yield the entries of a partition in blocks of some MiB, decoded.
@@ -219,7 +228,8 @@ class SparkStore:
         for keys, values in self.stored_blocks(partition):
             with located(file=self._label(partition), operator=self.operator, state=self.name):
                 key, value = decode(keys, values)
-            yield Block(partition, key, value, keys)
+            block = Block(partition, key, value, keys)
+            yield block if self.chosen is None else self.chosen.among(block)
 
     def _decoder(self) -> Callable[[Sequence[bytes], Sequence[bytes]], tuple[pa.StructArray, pa.StructArray]]:
         """Return the function that decodes keys and values."""
