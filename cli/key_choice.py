@@ -173,10 +173,9 @@ def _of_states(wanted: WantedKeys, operator: SavepointOperator, states: Sequence
 
 def _unlike(snapshot: TypeSerializerConfigSnapshot[Any], wanted: WantedKeys) -> str:
     told = f"its keys are {snapshot.describe()}"
-    is_quoted = snapshot.describe() == "string" and all(not isinstance(one.form, str) for one in wanted.keys)
-    return told + (
-        f"; a text that reads as something else is written in quotes: '\"{wanted.keys[0].text}\"'" * is_quoted
-    )
+    if snapshot.describe() != "string" or any(isinstance(one.form, str) for one in wanted.keys):
+        return told
+    return f"{told}; a text that reads as something else is written in quotes: '\"{wanted.keys[0].shown}\"'"
 
 
 def _of_stores(wanted: WantedKeys, operator: SparkOperator, stores: Sequence[SparkStore]) -> KeyChoice | None:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _BESIDE_HASHED = {SESSION: "sessionStartTime", JOIN: "index"}
 """The field of a key that Spark does not hash, by the kind of the operator."""
+_UNKNOWN = "Spark's hash of such a key is not known to this release"
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - what Arrow counts from
 
 
@@ -107,18 +108,18 @@ def choose(store: SparkStore, kind: str, forms: Sequence[Any]) -> ChosenRows | N
         except _UnlikeError:
             continue
         except _UnknownError:
-            arrays = {}
+            why, arrays = _UNKNOWN, {}
         wanted.append({name: _text(one) for name, one in given.items()})
         lacking = [name for name in hashed if name not in arrays]
         if lacking:
-            why = f"the key does not say {', '.join(lacking)}, by which entries are spread over partitions"
+            why = why or f"the key does not say {', '.join(lacking)}, by which entries are spread over partitions"
             continue
         try:
             of = SparkType("struct", tuple(hashed.values()))
             row = pa.StructArray.from_arrays([arrays[name] for name in hashed], names=[*hashed])
             partitions.add(int(partitions_of(row, of, store.partitions)[0]) if hashed else 0)
         except UnsupportedFormat:
-            why = "Spark's hash of the key is not known to this release"
+            why = _UNKNOWN
     if not wanted:
         return None
     is_within = group is not key

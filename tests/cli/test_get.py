@@ -1,0 +1,277 @@
+"""`stateshift get`, and an export of some keys: what they show is the full export, filtered; what they read is little."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from enum import Enum
+
+import attrs
+import pytest
+from object_store import s3  # noqa: F401 - a fixture
+from spark_checkpoints import place
+
+from stateshift import Job, ListStateDescriptor, MapStateDescriptor, Operator, ValueStateDescriptor, record
+from stateshift.compat.description import operator_id_of_uid
+from stateshift.serializers.json_forms import plain
+from stateshift.state.testing import write_savepoint
+
+# One of each type of keys, format, compression, and kind of namespace.
+FEW = [
+    "flink-2.3/hashmap-long-p2-m128-snappy/savepoint",
+    "flink-2.3/hashmap-native-string-snappy/savepoint",
+    "flink-2.3/hashmap-windows-p2-m128/savepoint",
+    "flink-2.3/rocksdb-account-v1/savepoint",
+    "flink-2.3/rocksdb-namespaced-p2-m200/savepoint",
+    "flink-2.3/rocksdb-tuple-p2-m128/savepoint",
+    "flink-2.3-native/rocksdb-native-long-p2-m200/snapshot",
+    "flink-2.3-native/rocksdb-incremental-string-p1-m128/snapshot",
+    "flink-sql-2.3/join/savepoint",
+    "flink-sql-2.3/join/native",
+]
+SPARK = ["aggregation", "join-inner", "rocksdb-session", "transform", "dedup", "limit"]
+KEYED = 3
+"""How many keys of each operator are asked for."""
+
+
+def lines_of(text):
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def found_by_key(run, place, named=lambda key: key):
+    """The lines of the full export by operator and key, without those of operators' own state."""
+    found = defaultdict(lambda: defaultdict(list))
+    for line in lines_of(run("export", place).stdout):
+        if "key" in line:
+            found[line["operator"]][json.dumps(named(line["key"]))].append(line)
+    return found
+
+
+def got(run, place, key, operator, *options):
+    data = run("get", place, key, "--operator", operator, "--json", *options).data
+    (one,) = data["operators"]
+    return one, [{"operator": operator, **entry} for entry in one["entries"]]
+
+
+def in_any_order(lines):
+    return sorted(json.dumps(line) for line in lines)
+
+
+def require_equal_to_the_export(run, place, keys):
+    for operator, by_key in found_by_key(run, place).items():
+        for key in list(by_key)[:keys]:
+            for written in (key, json.dumps(plain(json.loads(key)))):
+                one, lines = got(run, place, written, operator)
+
+                assert (one["skipped"], len(one["key_groups"])) == (None, 1)
+                assert lines == by_key[key], (operator, written)
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_what_is_shown_of_a_key_is_what_an_export_has_of_it(run, root, name):
+    require_equal_to_the_export(run, root / "tests" / "fixtures" / name, KEYED)
+
+
+@pytest.mark.slow
+def test_what_is_shown_of_each_key_of_each_fixture_is_what_an_export_has_of_it(run, root):
+    places = {one.parent for one in (root / "tests" / "fixtures").glob("*flink*/**/_metadata")}
+    assert len(places) > 100
+
+    for one in sorted(places):
+        if run("export", one).status == 0:
+            require_equal_to_the_export(run, one, 10)
+
+
+@pytest.mark.parametrize("name", SPARK)
+def test_of_a_spark_query_the_partition_of_the_key_is_read(run, name):
+    source = f"spark:{place(name)}"
+
+    def grouping(key):
+        inner = key["key"] if set(key) in ({"key", "userKey"}, {"key", "expiryTimestampMs"}) else key
+        return {field: what for field, what in inner.items() if field not in {"index", "sessionStartTime"}}
+
+    for operator, by_key in found_by_key(run, source, grouping).items():
+        for key, expected in [*by_key.items()][:KEYED]:
+            one, lines = got(run, source, key, operator)
+
+            assert (one["skipped"], one["all_read"], len(one["partitions"])) == (None, None, 1)
+            assert in_any_order(lines) == in_any_order(expected)
+
+
+def test_of_a_spark_query_a_key_whose_hash_is_not_known_is_looked_for_in_all_partitions(run):
+    source = f"spark:{place('types')}"
+
+    for operator, by_key in found_by_key(run, source).items():
+        for key, expected in by_key.items():
+            one, lines = got(run, source, key, operator)
+
+            assert (lines, one["partitions"]) == (expected, None)
+            assert "is not known" in one["all_read"]
+
+
+def test_of_a_spark_query_some_fields_are_enough_and_then_all_partitions_are_read(run):
+    source = f"spark:{place('window')}"
+
+    ran = run("get", source, '{"k": "z"}', "--json")
+
+    (operator,) = ran.data["operators"]
+    assert "does not say window" in operator["all_read"]
+    assert {entry["key"]["k"] for entry in operator["entries"]} == {"z"}
+    everything = lines_of(run("export", source).stdout)
+    assert len(operator["entries"]) == sum(line["key"]["k"] == "z" for line in everything)
+
+
+class Level(Enum):
+    LOW = 1
+    HIGH = 2
+
+
+@record()
+@attrs.frozen
+class Customer:
+    country: str
+    number: int
+
+
+@pytest.mark.parametrize(
+    ("key", "values", "written"),
+    [
+        (Customer, [Customer("fr", 7), Customer("de", 7)], '{"country": "fr", "number": 7}'),
+        (Level, [Level.LOW, Level.HIGH], "LOW"),
+    ],
+)
+def test_keys_whose_hash_is_not_known_are_looked_for_everywhere_and_a_line_says_so(run, tmp_path, key, values, written):
+    states = [ValueStateDescriptor("visits", int), MapStateDescriptor("names", int, str)]
+    job = Job([Operator("o", key=key, states=states)])
+    contents = {"o/visits": dict.fromkeys(values, 5), "o/names": {values[0]: {1: "a", 2: "b"}}}
+    savepoint = write_savepoint(tmp_path / "sp", job, contents, parallelism=2).place
+
+    one, lines = got(run, savepoint, written, "o")
+
+    assert one["key_groups"] is None
+    assert "is not known" in one["all_read"]
+    assert [(line["state"], line["value"]) for line in lines] == [
+        ("visits", 5), ("names", {"$map": [[1, "a"], [2, "b"]]}),
+    ]  # fmt: skip
+    assert "were read: the key group of a" in run("get", savepoint, written).stdout
+    assert lines_of(run("export", savepoint, "--key", written).stdout) == lines
+
+
+JOB = Job(
+    [
+        Operator("accounts", key=int, states=[ValueStateDescriptor("balance", float), ListStateDescriptor("log", str)]),
+        Operator("names", key=str, states=[ValueStateDescriptor("seen", int)]),
+    ]
+)
+
+
+ID = operator_id_of_uid("accounts").hex()
+
+
+@pytest.fixture
+def accounts(tmp_path):
+    numbers = range(-500, 1500)
+    contents = {
+        "accounts/balance": {number: number / 4 for number in numbers},
+        "accounts/log": {number: [f"entry {number}"] for number in numbers},
+        "names/seen": {f"n{number}": number for number in numbers},
+    }
+    return write_savepoint(tmp_path / "sp", JOB, contents).place
+
+
+def test_a_person_sees_the_states_of_a_key_and_which_operators_are_skipped(run, accounts):
+    ran = run("get", accounts, 42)
+
+    assert ran.status == 0
+    assert ran.stdout.splitlines() == [
+        f"operator accounts ({ID}), key group 29 of 128",
+        "  key 42",
+        "  state    kind   value",
+        "  balance  value  10.5",
+        '  log      list   ["entry 42"]',
+        "",
+        "skipped: operator names: its keys are string; a text that reads as something else is written in quotes:"
+        " '\"42\"'",
+    ]
+    assert "of state, and" in ran.stderr
+
+
+def test_a_negative_number_is_a_key_and_a_word_is_a_text(run, accounts):
+    assert "-10.5" in run("get", accounts, -42).stdout
+    assert run("get", accounts, "n-42", "--json").data["operators"][1]["entries"] == [
+        {"state": "seen", "kind": "value", "key": "n-42", "value": -42}
+    ]
+
+
+def test_a_key_that_is_not_there_has_no_entries(run, accounts):
+    ran = run("get", accounts, 9999)
+
+    assert (ran.status, "nothing is stored under 9999" in ran.stdout) == (0, True)
+
+
+def test_where_no_operator_can_have_the_key_a_stored_one_is_shown(run, accounts):
+    ran = run("get", accounts, "[1, 2]", "--json")
+
+    assert ran.status == 2
+    assert "its keys are long" in ran.data["error"]["what"]
+    (advice,) = ran.data["error"]["advice"] if isinstance(ran.data["error"]["advice"], list) else [
+        ran.data["error"]["advice"]
+    ]  # fmt: skip
+    key = advice.rpartition("write it as a stored key is: ")[2].strip("'")
+    assert run("get", accounts, key, "--json").data["operators"][0]["entries"]
+
+
+def test_little_more_is_read_than_the_key_group_however_many_states_there_are(run, accounts):
+    whole = sum(one["bytes"] for one in run("inspect", accounts, "--json").data["operators"])
+
+    read = run("get", accounts, 42, "--json").data["read"]
+
+    assert 0 < read["state_bytes"] < 3 * whole / 128
+    assert read["metadata_bytes"] > 0
+
+
+def test_redacted_neither_keys_nor_values_are_shown(run, accounts):
+    ran = run("get", accounts, 42, "--redact")
+
+    assert "42" not in ran.stdout.replace(ID, "")
+    assert "10.5" not in ran.stdout
+
+
+def test_an_export_takes_several_keys_a_file_of_keys_key_groups_and_a_limit(run, accounts, tmp_path):
+    full = lines_of(run("export", accounts).stdout)
+    file = tmp_path / "keys.txt"
+    file.write_text('7\n"n3"\n\n8\n')
+
+    def exported(*options):
+        return lines_of(run("export", accounts, *options).stdout)
+
+    assert exported("--key", "42", "--key", "n42") == [one for one in full if one["key"] in {42, "n42"}]
+    assert exported("--keys-from", file) == [one for one in full if one["key"] in {7, 8, "n3"}]
+    groups = [exported("--key-group", group, "--state", "balance") for group in range(128)]
+    assert [one for group in groups for one in group] == [one for one in full if one["state"] == "balance"]
+    assert [one["state"] for one in exported("--limit", "2")] == ["balance"] * 2 + ["log"] * 2 + ["seen"] * 2
+    assert run("export", accounts, "--limit", "2", "--format", "tagged").status == 2
+
+
+def test_other_formats_have_the_chosen_keys_too(run, accounts, tmp_path):
+    import fastavro
+
+    run("export", accounts, "--state", "log", "--key", "42", "--format", "avro", "-o", tmp_path / "log.avro")
+    with (tmp_path / "log.avro").open("rb") as file:
+        assert list(fastavro.reader(file)) == [{"key": 42, "value": ["entry 42"]}]
+    tagged = run("export", accounts, "--state", "log", "--key", "42", "--format", "tagged").data
+    assert tagged["operators"][0]["keyed"]["log"]["entries"] == [[42, ["entry 42"]]]
+
+
+@pytest.mark.slow
+def test_a_savepoint_on_a_store_is_read_by_ranges(run, accounts, s3):  # noqa: F811 - the fixture
+    from pathlib import Path
+
+    for file in Path(accounts).iterdir():
+        with s3.files.open_output_stream(f"savepoints/get/{file.name}") as stream:
+            stream.write(file.read_bytes())
+
+    local, remote = (run("get", one, 42, "--json").data for one in (accounts, s3.place("get")))
+
+    assert remote["operators"] == local["operators"]
+    assert remote["read"] == local["read"]
