@@ -45,6 +45,11 @@ verify v3
 verify v3 --values --all
 verify zoo
 verify spark:copy
+get sp -23
+get sp customer-7
+get SPARK/window/checkpoint '{"k": "z"}'
+get SPARK/rocksdb-join/checkpoint z
+export sp --key customer-7
 diff sp v3
 diff sp rekeyed
 diff accounts_v1:job accounts_v4:job
