@@ -1,4 +1,4 @@
-"""`stateshift get`, and an export of some keys: what they show is the full export, filtered; what they read is little."""
+"""`stateshift get`, and an export of some keys: they show the full export, filtered, and read little of the state."""
 
 from __future__ import annotations
 
@@ -190,8 +190,10 @@ def test_a_person_sees_the_states_of_a_key_and_which_operators_are_skipped(run, 
         "  balance  value  10.5",
         '  log      list   ["entry 42"]',
         "",
-        "skipped: operator names: its keys are string; a text that reads as something else is written in quotes:"
-        " '\"42\"'",
+        (
+            "skipped: operator names: its keys are string; a text that reads as something else is written in quotes:"
+            " '\"42\"'"
+        ),
     ]
     assert "of state, and" in ran.stderr
 
