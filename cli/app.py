@@ -22,6 +22,7 @@ _COMMANDS = {
     "inspect": "inspection",
     "get": "get",
     "export": "export",
+    "sql": "sql",
     "init": "init",
     "check": "check",
     "plan": "plan",
@@ -44,7 +45,7 @@ _COMMANDS = {
     "warm-up": "warm_up",
     "rules": "rules",
 }
-_ONLY_READ = {"inspect", "get", "verify", "diff", "explain", "history", "heads", "show", "quarantine", "rules"}
+_ONLY_READ = {"inspect", "get", "verify", "diff", "explain", "history", "heads", "show", "quarantine", "rules", "sql"}
 """Commands that never write, so that their errors do not say whether something was written."""
 
 _HELP = """Change the types of streaming state without losing the state.

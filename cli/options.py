@@ -90,7 +90,7 @@ _GROUPED = "stateshift_grouped"
 """The attribute of a decorated function with the options that became one argument, by the name of that."""
 PREFIX = "spark:"
 """What the place of a checkpoint of a Spark query begins with."""
-_TAKES_SPARK = {"check", "inspect", "get", "export", "migrate", "plan", "snapshot", "verify"}
+_TAKES_SPARK = {"check", "inspect", "get", "export", "migrate", "plan", "snapshot", "sql", "verify"}
 """Commands that take checkpoints of Spark queries."""
 
 
@@ -129,7 +129,7 @@ def refuse(place: str | None, command: str) -> None:
     if is_spark(place):
         raise UnsupportedFormat(
             f"stateshift {command} does not take checkpoints of Spark queries yet",
-            advice="inspect, get, export, diff, snapshot, check, plan, migrate and verify do: stateshift inspect"
+            advice="inspect, get, export, sql, diff, snapshot, check, plan, migrate and verify do: stateshift inspect"
             " spark:CHECKPOINT",
             savepoint=place,
             checkpoint=place,

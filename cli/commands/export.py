@@ -402,12 +402,7 @@ def _batches_of_store(_: SparkOperator, store: SparkStore) -> tuple[pa.Schema, B
     with libraries_needed("spark"):
         import pyarrow as pa
 
-        from ...serializers.spark_rows.rows import decode_rows
-    stored = store.schema
-    assert stored is not None  # noqa: S101 - stores without one are unsupported
-    schema = pa.schema(
-        [(name, decode_rows([], of).type) for name, of in (("key", stored.key), ("value", stored.value))]
-    )
+        schema = store.arrow_schema
     return schema, (pa.RecordBatch.from_arrays([one.key, one.value], schema=schema) for one in store.blocks())
 
 

@@ -385,7 +385,9 @@ def taken(taker: Taker | None, value: Any) -> Any:
     return value if taker is None or value is None else taker(value)
 
 
-EXACT = "read it with option('exact', 'true'), which returns such values as they are stored"
+EXACT = (
+    "read it as it is stored: with option('exact', 'true') in Spark, exact=True in Python, --exact in stateshift sql"
+)
 
 
 if TYPE_CHECKING:

@@ -134,7 +134,7 @@ def _text(value: TimestampData, of: LogicalType) -> str:
 def _micros(value: TimestampData) -> int:
     micros, finer = divmod(value.nano_of_millisecond, _MICROS)
     if finer:
-        raise not_in_column(value, "has nanoseconds, but Spark has only microseconds", EXACT)
+        raise not_in_column(value, "has nanoseconds, but a column has only microseconds", EXACT)
     found = value.millisecond * _MICROS + micros
     if not -_MOST_MICROS <= found < _MOST_MICROS:
         raise not_in_column(value, "is outside the years that Spark supports", EXACT)

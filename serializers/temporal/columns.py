@@ -244,7 +244,7 @@ class MomentCodec(TimesCodec):
 
 def _micros(value: object, seconds: int, nanos: int) -> int:
     if nanos % 1000:
-        raise not_in_column(str(value), "has nanoseconds, but Spark has only microseconds", EXACT)
+        raise not_in_column(str(value), "has nanoseconds, but a column has only microseconds", EXACT)
     if abs(seconds) >= _MOST_SECONDS:
         raise not_in_column(str(value), "is outside the years that Spark supports", EXACT)
     return seconds * _MICROS + nanos // 1000

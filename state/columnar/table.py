@@ -206,6 +206,7 @@ class StateTable:
         *,
         keys: Collection[Any] | None = None,
         key_groups: Collection[int] | None = None,
+        columns: Collection[str] | None = None,
         singly: bool = False,
     ) -> Iterator[pa.RecordBatch]:
         """Yield the batches of a slice.
@@ -214,6 +215,7 @@ class StateTable:
             piece: One of `slices`.
             keys: The keys whose rows to return; None: all.
             key_groups: The key groups whose rows to return; None: all.
+            columns: The names of the columns to return, in the order of the schema; None: all. Others are not decoded.
             singly: Whether to read each entry as objects, instead of decoding blocks.
 
         Raises:
@@ -222,27 +224,39 @@ class StateTable:
         """
         with self.located():
             if isinstance(piece, ElementSlice):
-                yield from self._elements(piece, singly=singly)
+                for batch in self._elements(piece, singly=singly):
+                    yield (
+                        batch if columns is None else batch.select([one for one in self.schema.names if one in columns])
+                    )
                 return
+            wanted = None if columns is None else frozenset({*columns} | ({"key"} if keys is not None else set()))
             opened = open_keyed(piece.handle, self.folder, self.max_parallelism, executor=self._executor)
             with opened as reader, located(file=reader.name):
                 if self.chosen is not None:
                     reader = ChosenReader.over(reader, self.chosen, piece.handle, self.max_parallelism)  # noqa: PLW2901
-                for batch in self._entries(reader, piece.key_groups, key_groups, singly=singly):
+                for batch in self._entries(reader, piece.key_groups, key_groups, wanted, singly=singly):
                     yield batch if keys is None else _of_keys(batch, keys)
 
     def _entries(
-        self, reader: KeyedReader, key_groups: range, wanted: Collection[int] | None, *, singly: bool
+        self,
+        reader: KeyedReader,
+        key_groups: range,
+        among: Collection[int] | None,
+        wanted: frozenset[str] | None,
+        *,
+        singly: bool,
     ) -> Iterator[pa.RecordBatch]:
         for state_id, info in enumerate(reader.header.states):
             if info.name not in self.tables or not isinstance(self.columns, KeyedColumns):
                 continue
             columns = self._columns_for(self.columns, reader, info)
             blocks = blocks_ahead(reader, key_groups, [state_id])
-            if wanted is not None:
-                blocks = (block for block in blocks if block.key_group in wanted)
+            if among is not None:
+                blocks = (block for block in blocks if block.key_group in among)
+            one_by_one = singly or columns is not self.columns
+            columns = columns if wanted is None else attrs.evolve(columns, wanted=wanted)
             for run in runs_of(blocks, reader.executor):
-                yield columns.batch(run, singly=singly or columns is not self.columns)
+                yield columns.batch(run, singly=one_by_one)
 
     def _columns_for(self, columns: KeyedColumns, reader: KeyedReader, info: StateMetaInfo) -> KeyedColumns:
         """Return the columns for a stream, with its own reader if its snapshots differ from the merged ones."""

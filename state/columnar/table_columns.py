@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from .runs import Run
 
 _SIGN = -(1 << 63)
+_OF_KEYS = ("key", "namespace", "user_key", "timestamp_ms")
 
 
 @attrs.frozen
@@ -55,6 +56,7 @@ class KeyedColumns:
         user_key: The codec of the keys within a map; None for other kinds of state.
         value: The codec of the values; None for timers.
         max_parallelism: The number of key groups.
+        wanted: The names of the columns that are read; None: all.
     """
 
     reader: EntryDecoder
@@ -63,6 +65,7 @@ class KeyedColumns:
     user_key: ColumnCodec | None
     value: ColumnCodec | None
     max_parallelism: int
+    wanted: frozenset[str] | None = None
 
     @classmethod
     def of(
@@ -116,15 +119,18 @@ class KeyedColumns:
             found["namespace"] = self.namespace
         if self.user_key is not None:
             found["user_key"] = self.user_key
-        if self.value is not None:
-            return found | {"value": self.value}
-        return found | {"timestamp_ms": long_codec()}
+        found |= {"timestamp_ms": long_codec()} if self.value is None else {"value": self.value}
+        return {name: codec for name, codec in found.items() if self._reads(name)}
+
+    def _reads(self, *names: str) -> bool:
+        """Whether one of some columns is read."""
+        return self.wanted is None or not self.wanted.isdisjoint(names)
 
     @property
     def schema(self) -> pa.Schema:
         """The schema of the columns."""
         fields = [pa.field(name, codec.kind) for name, codec in self.codecs.items()]
-        return pa.schema([pa.field("key_group", pa.int32()), *fields])
+        return pa.schema([*([pa.field("key_group", pa.int32())] if self._reads("key_group") else ()), *fields])
 
     def batch(self, run: Run, *, singly: bool = False) -> pa.RecordBatch:
         """Decode a run.
@@ -144,11 +150,20 @@ class KeyedColumns:
             columns, odd = self._decoded(run)
         if odd.any():
             columns = self._with_odd(run, columns, odd)
-        groups = number_array(pa.int32(), run.key_groups.astype(np.int32))
-        return pa.RecordBatch.from_arrays([groups, *columns], schema=self.schema)
+        if self._reads("key_group"):
+            columns = [number_array(pa.int32(), run.key_groups.astype(np.int32)), *columns]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def _decoded(self, run: Run) -> tuple[list[pa.Array], Flags]:
-        """Decode the whole block; return the columns and the odd rows."""
+        """Decode what is read of the whole block; return the columns and the odd rows."""
+        columns, odd = self._decoded_keys(run) if self._reads(*_OF_KEYS) else ([], none(len(run)))
+        if self.value is None or not self._reads("value"):
+            return columns, odd
+        found = self.value.decode(run.values)
+        return [*columns, found.column], odd | found.odd | (found.ends != run.value_ends)
+
+    def _decoded_keys(self, run: Run) -> tuple[list[pa.Array], Flags]:
+        """Decode the columns of the keys of entries; each begins where the one before ends."""
         columns = []
         cells, odd = run.keys.skipped_to(prefix_size(self.max_parallelism))
         stamps = cells.starts
@@ -163,18 +178,18 @@ class KeyedColumns:
             if self.reader.keys.is_ambiguous:
                 cells, wrong = _behind_length(cells, found.ends - begins)
                 odd |= wrong
-            if name == "key" or self.is_namespaced:
+            if name in self.codecs:
                 columns.append(found.column)
         if self.user_key is not None:
             found = self.user_key.decode(cells)
             odd |= found.odd
             cells = cells.moved(found.ends)
-            columns.append(found.column)
+            if self._reads("user_key"):
+                columns.append(found.column)
         odd |= cells.starts != cells.limits
-        if self.value is None:
-            return [*columns, number_array(pa.int64(), stamps)], odd
-        found = self.value.decode(run.values)
-        return [*columns, found.column], odd | found.odd | (found.ends != run.value_ends)
+        if self.value is None and self._reads("timestamp_ms"):
+            columns.append(number_array(pa.int64(), stamps))
+        return columns, odd
 
     def _with_odd(self, run: Run, columns: list[pa.Array], odd: Flags) -> list[pa.Array]:
         """Return the columns with the odd rows replaced, which are read as objects."""

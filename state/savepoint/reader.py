@@ -53,7 +53,11 @@ from .states import SavepointState, keyed_handles, keyed_states, operator_states
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.dataset as ds
 
     from ...serializers.serializer import TypeSerializer
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
@@ -582,6 +586,60 @@ class Savepoint(StoredSavepoint):
     def measure(self, *, keys: int = 0) -> tuple[OperatorSizes, ...]:
         """Return the sizes of all operators with state; raises as `SavepointOperator.measure`."""
         return tuple(operator.measure(keys=keys) for operator in self.operators if operator.stored.has_state)
+
+    def dataset(self, state: str | None = None, operator: str | None = None, *, exact: bool = False) -> ds.Dataset:
+        """Return a state as a dataset of Arrow, for DuckDB, Polars and others that read those.
+
+        Its columns are those of the Spark data source `savepoint`. Columns that are not asked for are not decoded. A
+        filter on some values of `key` or `key_group` (=, in) reads only the key groups that can have them.
+
+        Args:
+            state: The name of the state; None: the rows are the states of the savepoint, with their sizes.
+            operator: The uid or id of its operator; not needed if one operator alone has such a state.
+            exact: Whether big numbers and times become text, and rows have their kind, exactly as they are stored.
+
+        Raises:
+            StateNotFound: There is no such state, or several operators have one.
+            OldReaderUnavailable: No serializer reads its keys or values.
+            DeclarationError: It is migrated lazily, so that its values have several types.
+        """
+        from ..columnar.dataset import dataset_of  # Arrow and numpy are not needed for most work
+
+        return dataset_of(self, state, operator, exact=exact)
+
+    def to_arrow(
+        self,
+        state: str | None = None,
+        operator: str | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        filter: pc.Expression | None = None,  # noqa: A002 - as pyarrow calls it
+    ) -> pa.Table:
+        """Return a state as a table of Arrow.
+
+        Args:
+            state: As in `dataset`.
+            operator: As in `dataset`.
+            columns: The names of the columns; None: all.
+            filter: An expression of `pyarrow.compute` that is true for the rows to return; None: all.
+
+        Raises:
+            ValueNotConvertible: A column cannot represent a value, such as nanoseconds; `dataset(…, exact=True)` can.
+            CorruptSavepoint: The bytes are damaged; the error has file, offset, key and path.
+            StateNotFound, OldReaderUnavailable, DeclarationError: As `dataset`.
+        """
+        return self.dataset(state, operator).to_table(columns=columns, filter=filter)
+
+    def to_pandas(
+        self,
+        state: str | None = None,
+        operator: str | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        filter: pc.Expression | None = None,  # noqa: A002 - as pyarrow calls it
+    ) -> Any:
+        """Return a state as a DataFrame of pandas, which must be installed; arguments and errors as `to_arrow`."""
+        return self.to_arrow(state, operator, columns=columns, filter=filter).to_pandas()
 
     @property
     def missing_timers(self) -> str:

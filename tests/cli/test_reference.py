@@ -42,7 +42,7 @@ def keys_of(data):
 
 @pytest.mark.usefixtures("example_jobs")
 @pytest.mark.parametrize(
-    "command", ["inspect", "export", "init", "check", "plan", "migrate", "verify", "diff", "snapshot", "rules"]
+    "command", ["inspect", "export", "sql", "init", "check", "plan", "migrate", "verify", "diff", "snapshot", "rules"]
 )
 def test_every_key_of_json_is_documented(run, page, savepoint_of, tmp_path, command):
     more = {

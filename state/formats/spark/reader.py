@@ -264,6 +264,18 @@ class SparkStore:
         return self.schema
 
     @property
+    def arrow_schema(self) -> pa.Schema:
+        """The types of keys and values as those of Arrow; raises as `require_schema`."""
+        import pyarrow as pa
+
+        from ....serializers.spark_rows.rows import decode_rows
+
+        stored = self.require_schema()
+        return pa.schema(
+            [(name, decode_rows([], of).type) for name, of in (("key", stored.key), ("value", stored.value))]
+        )
+
+    @property
     def key_layout(self) -> KeyLayout:
         """The layout of keys in RocksDB; without column families, those of session windows have a prefix."""
         if self.family is not None:
