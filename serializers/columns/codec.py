@@ -385,9 +385,7 @@ def taken(taker: Taker | None, value: Any) -> Any:
     return value if taker is None or value is None else taker(value)
 
 
-EXACT = (
-    "read it as it is stored: with option('exact', 'true') in Spark, exact=True in Python, --exact in stateshift sql"
-)
+EXACT = "read it exactly as it is stored: in Spark with option('exact', 'true'), elsewhere with exact"
 
 
 if TYPE_CHECKING:
