@@ -118,7 +118,7 @@ def _handle(place: Path, key_groups: range, header: bytes, target: Path) -> Data
 
 
 @contextmanager
-def _on_s3(folder: Path) -> Iterator[str]:
+def on_s3(folder: Path) -> Iterator[str]:
     """Copy the snapshot to a server of the tests, and yield its URI there; the server ends with the `with` block."""
     sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
     from object_store import ACCESS_KEY, SECRET_KEY, running_server
@@ -235,7 +235,7 @@ def main() -> int:
             write_savepoint(SHAPE, entries, folder / "canonical")
             write_native(folder / "canonical", folder / name)
             shutil.rmtree(folder / "canonical")
-        place = stack.enter_context(_on_s3(folder)) if arguments.on_s3 else str(folder / "native")
+        place = stack.enter_context(on_s3(folder)) if arguments.on_s3 else str(folder / "native")
         for _ in range(arguments.rounds):
             for way in WAYS:
                 target = folder / "target"

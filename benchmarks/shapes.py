@@ -88,7 +88,9 @@ def job_of(module: str, shape: str) -> Job:
     return job
 
 
-def write_savepoint(shape: Shape, entries: int, place: Path, *, parallelism: int = 1, seed: int = 2) -> None:
+def write_savepoint(
+    shape: Shape, entries: int, place: Path, *, parallelism: int = 1, seed: int = 2, key_groups: int = KEY_GROUPS
+) -> None:
     """Write the savepoint of a shape. Its rows wait in a file beside it to be sorted, and not in memory.
 
     Args:
@@ -97,21 +99,22 @@ def write_savepoint(shape: Shape, entries: int, place: Path, *, parallelism: int
         place: A folder that is not there.
         parallelism: Number of streams.
         seed: Of the values.
+        key_groups: Their number.
     """
     job, folder = shape.before(), Folder.at(place)
-    operator = NewOperator.of(job.operators[0], parallelism, KEY_GROUPS)
+    operator = NewOperator.of(job.operators[0], parallelism, key_groups)
     assert operator is not None  # noqa: S101 - it has keyed state
     folder.create()
     rows_file = place.with_suffix(".rows")
-    with _kept(_encoded(shape, job, entries, seed), rows_file) as batches:
-        results = list(write_streams(_by_key_group(batches), {0: operator}, folder))
+    with _kept(_encoded(shape, job, entries, seed, key_groups), rows_file) as batches:
+        results = list(write_streams(_by_key_group(batches, key_groups), {0: operator}, folder))
     rows_file.unlink()
     rows = sum((result.rows[0] for result in results), start=RowCount())
-    new = NewSavepoint(job, [], KEY_GROUPS, parallelism, Target.ANY)
+    new = NewSavepoint(job, [], key_groups, parallelism, Target.ANY)
     new.publish(folder, {0: operator}, results, {(0, 0): rows})
 
 
-def _encoded(shape: Shape, job: Job, entries: int, seed: int) -> Iterator[pa.RecordBatch]:
+def _encoded(shape: Shape, job: Job, entries: int, seed: int, key_groups: int) -> Iterator[pa.RecordBatch]:
     """Give encoded rows, each batch sorted by key group; all rows of a key are in one batch."""
     random = np.random.default_rng(seed)
     encoder: RowEncoder | None = None
@@ -124,7 +127,7 @@ def _encoded(shape: Shape, job: Job, entries: int, seed: int) -> Iterator[pa.Rec
         batch = pa.RecordBatch.from_pydict(table)
         if encoder is None:
             source = StateColumns(UID, STATE, **shape.columns)
-            encoder = RowEncoder(resolve(job, [(source, batch.schema)])[0], KEY_GROUPS, _no_rows)
+            encoder = RowEncoder(resolve(job, [(source, batch.schema)])[0], key_groups, _no_rows)
         for rows in encoder.encode([batch]):
             yield _sorted(rows)
 
@@ -156,10 +159,10 @@ def _kept(batches: Iterator[pa.RecordBatch], file: Path) -> Iterator[list[pa.Rec
         yield [reader.get_batch(index) for index in range(reader.num_record_batches)]
 
 
-def _by_key_group(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _by_key_group(batches: list[pa.RecordBatch], key_groups: int) -> Iterator[pa.RecordBatch]:
     """Merge batches, each of which is sorted by key group."""
-    edges = [np.searchsorted(one.column("key_group").to_numpy(), np.arange(KEY_GROUPS + 1)) for one in batches]
-    for group, (batch, edge) in itertools.product(range(KEY_GROUPS), zip(batches, edges, strict=True)):
+    edges = [np.searchsorted(one.column("key_group").to_numpy(), np.arange(key_groups + 1)) for one in batches]
+    for group, (batch, edge) in itertools.product(range(key_groups), zip(batches, edges, strict=True)):
         if edge[group] < edge[group + 1]:
             yield batch.slice(edge[group], edge[group + 1] - edge[group])
 

@@ -257,9 +257,9 @@ def open_state(place: str, plan: str = "", old_job: str = "") -> Savepoint | Spa
         UsageError: A plan or a job is given for a Spark query.
         DeclarationError: The plan or the job is not that of the savepoint.
     """
-    from ..state.formats.spark.reader import SparkCheckpoint
-
     if is_spark(place):
+        from ..state.formats.spark.reader import SparkCheckpoint
+
         if plan:
             raise click.UsageError("--plan names the columns of Flink SQL; the checkpoint of a Spark query has them")
         if old_job:
@@ -379,10 +379,11 @@ trust_option = together(
 
 
 def _import(_: click.Context, __: click.Parameter, modules: tuple[str, ...]) -> None:
+    if not modules:
+        return
     from ..state.job import import_user_module
 
-    if modules:
-        search_here()
+    search_here()
     for name in modules:
         import_user_module(name)
 

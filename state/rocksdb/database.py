@@ -269,14 +269,22 @@ def _prepared(folder: Path, names: FileNames) -> StoredOptions:
     """Check the files that RocksDB does not check itself, and put an OPTIONS file of our own in place of the stored."""
     manifest = (folder / names.manifest).read_bytes()
     require_whole_manifest(manifest, names.manifest)
-    current = (folder / CURRENT).read_bytes()
-    if current != f"{names.manifest}\n".encode():
-        raise CorruptSavepoint(f"the file does not name {names.manifest}", file=CURRENT, advice=_DAMAGED)
+    require_current((folder / CURRENT).read_bytes(), names)
     with located(file=names.options):
         options = read_options((folder / names.options).read_bytes(), names.options)
     (folder / names.options).unlink()
     (folder / names.options).write_text(print_options(options), encoding="utf-8")
     return options
+
+
+def require_current(current: bytes, names: FileNames) -> None:
+    """Refuse a file CURRENT that names another MANIFEST.
+
+    Raises:
+        CorruptSavepoint: It does.
+    """
+    if current != f"{names.manifest}\n".encode():
+        raise CorruptSavepoint(f"the file does not name {names.manifest}", file=CURRENT, advice=_DAMAGED)
 
 
 def _require_same_families(stored: set[str], listed: set[str]) -> None:

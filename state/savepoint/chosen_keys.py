@@ -15,6 +15,7 @@ from ..formats.flink.blocks import Block
 from ..formats.flink.keyed_stream import KeyedReader
 from ..formats.flink.state_kinds import keyed_kind
 from ..key_groups import has_checked_hash, has_stable_hash, key_group, key_hasher
+from ..transcode.executor_choice import ExecutorName
 from .largest_keys import KeyCutter
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from ..formats.flink.keyed_stream import KeyedStreamHeader
 
 _LENGTH_BYTES = 4
+_MOST_SLOW_BYTES = 16 << 20
 _MOST_KEPT_BYTES = 16 << 20
 
 
@@ -69,6 +71,21 @@ class ChosenKeys:
     def has_keys(self) -> bool:
         """Whether keys are chosen, and not whole key groups."""
         return bool(self.encoded) or self.takes is not None
+
+    @property
+    def is_few(self) -> bool:
+        """Whether it is one key, whose entries lie together in a sorted table."""
+        return len(self.encoded) == 1 and self.key_groups is not None
+
+    def executor_for(self, handle: KeyedHandle) -> ExecutorName | None:
+        """Return the executor that finds the entries of a stream; None: it is chosen by the size of the stream.
+
+        Loading machine code takes as long as finding the entries of some megabytes without it.
+        """
+        if self.key_groups is None:
+            return None
+        groups = sum(map(len, self.among(handle.key_groups)))
+        return ExecutorName.OBJECTS if handle.size * groups < _MOST_SLOW_BYTES * len(handle.key_groups) else None
 
     @property
     def everywhere(self) -> ChosenKeys:

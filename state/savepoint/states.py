@@ -225,7 +225,9 @@ class SavepointState:
         if chosen is not None and (known := chosen.reader_of(handle)) is not None:
             yield known
             return
-        with open_keyed(handle, self._folder, self._stored.max_parallelism) as reader:
+        few, executor = (False, None) if chosen is None else (chosen.is_few, chosen.executor_for(handle))
+        groups = self._stored.max_parallelism
+        with open_keyed(handle, self._folder, groups, executor=executor, few=few) as reader:
             if chosen is None:
                 yield reader
             else:

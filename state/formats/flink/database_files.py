@@ -11,14 +11,19 @@ import shutil
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....serializers.errors import CorruptSavepoint, located
+import attrs
+
+from ....serializers.errors import CorruptSavepoint, UnsupportedFormat, located
 from ...progress import Progress, report_progress
-from ...rocksdb.database import CURRENT, FileNames, open_database
+from ...rocksdb.database import CURRENT, FileNames, open_database, require_current, require_library
+from ...rocksdb.manifest import read_manifest
+from ...rocksdb.options_file import read_options
+from ...rocksdb.stored_tables import StoredTables
 from ...rocksdb.workspace import release, shared_folder
 from ...storage.identity import each_place_once
 from .handles import AbsoluteFileHandle, DatabaseHandle, InlineHandle, RelativeFileHandle, SegmentHandle
@@ -28,7 +33,7 @@ from .sources import file_of, open_stream
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ...rocksdb.database import Database
+    from ...rocksdb.database import Database, Items
     from ...storage.files import Folder
     from .handles import DatabaseFile
     from .metadata import SavepointMetadata
@@ -65,6 +70,80 @@ def open_database_of(handle: DatabaseHandle, folder: Folder) -> Iterator[Databas
             Path(ours, name).write_bytes(paths[name].read_bytes())
         with _stored_names(handle.files, folder), open_database(Path(ours), names, sizes) as database:
             yield database
+
+
+@attrs.define
+class FewOfDatabase:
+    """Some entries of a database: they are read by ranges, and by RocksDB if a file has something that only it reads."""
+
+    _handle: DatabaseHandle
+    _folder: Folder
+    _stack: ExitStack
+    _tables: StoredTables | None = None
+    _database: Database | None = None
+
+    @classmethod
+    @contextmanager
+    def opened(cls, handle: DatabaseHandle, folder: Folder) -> Iterator[FewOfDatabase]:
+        """Open the database that a handle points at, until the `with` block ends; errors as `open_database_of`."""
+        with ExitStack() as stack:
+            found = cls(handle, folder, stack)
+            with suppress(UnsupportedFormat):
+                found._tables = stack.enter_context(_open_tables_of(handle, folder))
+            yield found
+
+    @property
+    def families(self) -> frozenset[str]:
+        """The names of the tables."""
+        return self._whole.families if self._tables is None else self._tables.families
+
+    @property
+    def _whole(self) -> Database:
+        if self._database is None:
+            self._database = self._stack.enter_context(open_database_of(self._handle, self._folder))
+        return self._database
+
+    def items(self, family: str, start: bytes | None = None, stop: bytes | None = None) -> Iterator[Items]:
+        """Yield the entries of a table in the order of their keys, some at a time; errors as in `open_database_of`."""
+        if self._tables is not None:
+            try:
+                yield from [*self._tables.items(family, start, stop)]
+                return
+            except UnsupportedFormat:
+                self._tables = None
+        yield from self._whole.items(family, start, stop)
+
+
+@contextmanager
+def _open_tables_of(handle: DatabaseHandle, folder: Folder) -> Iterator[StoredTables]:
+    """Open the database that a handle points at where its files lie, for some entries, until the `with` block ends.
+
+    Args:
+        handle: From `_metadata`.
+        folder: The folder of that `_metadata`.
+
+    Raises:
+        SavepointNotFound, UntrustedPlace, CorruptSavepoint, LibraryNotFound: As `open_database_of`.
+        UnsupportedFormat: A file has something that only RocksDB reads.
+    """
+    names, files = FileNames.of([file.name for file in handle.files]), {file.name: file for file in handle.files}
+
+    def read(name: str) -> bytes:
+        with open_stream(files[name].stream, folder) as source:
+            return source.read_at(0, source.size)
+
+    require_library()
+    with ExitStack() as opened, _stored_names(handle.files, folder):
+        manifest, options = read_manifest(read(names.manifest), names.manifest), read(names.options)
+        require_current(read(CURRENT), names)
+        listed = {table.name for tables in manifest.families.values() for table in tables}
+        for other in sorted(listed ^ {*names.tables})[:1]:
+            raise CorruptSavepoint(f"the MANIFEST and the snapshot do not agree on the file {other}")
+        yield StoredTables.of(
+            manifest,
+            read_options(options, names.options),
+            lambda name: opened.enter_context(open_stream(files[name].stream, folder)),
+        )
 
 
 @contextmanager

@@ -81,11 +81,27 @@ class DatabaseStreamReader(KeyedReader):
             CorruptSavepoint: The states of the header are not the column families, or no entry is in the key groups of
                 the handle.
         """
-        require_same_states(header, database.families)
-        name = f"the database of key groups {handle.key_groups.start} to {handle.key_groups.stop - 1}"
-        reader = cls(header, name, executor, database, handle.key_groups, prefix_size(max_parallelism))
+        reader = cls.of_few(database, header, handle, max_parallelism, executor)
         reader._require_own()
         return reader
+
+    @classmethod
+    def of_few(
+        cls,
+        database: SortedFamilies,
+        header: KeyedStreamHeader,
+        handle: DatabaseHandle,
+        max_parallelism: int,
+        executor: ExecutorName = ExecutorName.OBJECTS,
+    ) -> DatabaseStreamReader:
+        """Return the reader of a few entries: whether it has any in its key groups is not looked for.
+
+        Raises:
+            CorruptSavepoint: The states of the header are not the column families.
+        """
+        require_same_states(header, database.families)
+        name = f"the database of key groups {handle.key_groups.start} to {handle.key_groups.stop - 1}"
+        return cls(header, name, executor, database, handle.key_groups, prefix_size(max_parallelism))
 
     @cached_property
     def foreign(self) -> int:

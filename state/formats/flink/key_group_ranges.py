@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
@@ -77,15 +77,16 @@ class KeyGroupRange:
 
 def extents(source: ByteSource, handle: KeyGroupsHandle) -> Iterator[Extent]:
     """Yield the byte range of each key group that is not empty, ascending by key group."""
-    filled = [(group, offset) for group, offset in zip(handle.key_groups, handle.offsets, strict=True) if offset]
-    starts = sorted({offset for _, offset in filled})
-    if len(starts) < len(filled):
+    groups, offsets = [*compress(handle.key_groups, handle.offsets)], [*filter(None, handle.offsets)]
+    starts = sorted({*offsets})
+    if len(starts) < len(offsets):
         raise CorruptSavepoint("two key groups are listed with the same offset", offset=starts[-1])
     if starts and starts[-1] >= source.size:
         raise CorruptSavepoint(f"a key group is listed at byte {starts[-1]} of {source.size}", offset=source.size)
-    ends = dict(pairwise([*starts, source.size]))
-    for group, offset in filled:
-        yield Extent(group, offset, ends[offset])
+    ends = [*starts[1:], source.size]
+    if starts != offsets:
+        ends = [*map(dict(zip(starts, ends, strict=True)).__getitem__, offsets)]
+    yield from map(Extent, groups, offsets, ends)
 
 
 def walked(extent: Extent, walker: BlockWalker) -> Iterator[Block]:

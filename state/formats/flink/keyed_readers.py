@@ -38,6 +38,7 @@ def open_keyed(
     xxh128: str = "",
     *,
     executor: ExecutorName | None = None,
+    few: bool = False,
 ) -> Iterator[KeyedReader]:
     """Open the keyed state that a handle points at, until the `with` block ends.
 
@@ -47,6 +48,8 @@ def open_keyed(
         max_parallelism: The number of key groups of the operator: it determines the prefix of canonical keys.
         xxh128: As in `open_proven`.
         executor: The executor that finds the entries; None: it is chosen by the size of the stream.
+        few: Whether only some keys are read: of a database, by ranges of its files where they lie, if RocksDB is not
+            needed to read them.
 
     Raises:
         UnknownSnapshot: A snapshot class is not registered; nothing of the stream can be read then.
@@ -55,12 +58,16 @@ def open_keyed(
         LibraryNotFound: The state is in a database, and `rocksdict` is not installed.
     """
     if isinstance(handle, DatabaseHandle):
-        from .database_files import open_database_of  # an optional library
+        from .database_files import FewOfDatabase, open_database_of  # an optional library
         from .database_stream import DatabaseStreamReader
 
         executor = executor or choose_executor(handle.size)
         with open_proven(handle.stream, folder, xxh128) as source:
             header = read_stream_header(source, handle)
+        if few:
+            with FewOfDatabase.opened(handle, folder) as found:
+                yield DatabaseStreamReader.of_few(found, header, handle, max_parallelism, executor)
+            return
         with open_database_of(handle, folder) as database:
             yield DatabaseStreamReader.open(database, header, handle, max_parallelism, executor)
         return
