@@ -123,8 +123,11 @@ def main() -> None:
     print(told(about))
     columns = ("", "--help, s", "get, s", "more, s", "state read", "a key group", "metadata read")
     rows = [
-        (name, f"{one['help']:.2f}", f"{one['get']:.2f}", f"{one['get'] - one['help']:.2f}")
-        + tuple(f"{one[of] / 1000:,.1f} kB" for of in ("state_bytes", "group", "metadata_bytes"))
+        [
+            name,
+            *(f"{seconds:.2f}" for seconds in (one["help"], one["get"], one["get"] - one["help"])),
+            *(f"{one[of] / 1000:,.1f} kB" for of in ("state_bytes", "group", "metadata_bytes")),
+        ]
         for name, one in results.items()
     ]
     print_table("One key", columns, rows, markdown=arguments.markdown)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from enum import Enum
+from pathlib import Path
 
 import attrs
+import native_snapshots
 import pytest
 from object_store import s3  # noqa: F401 - a fixture
 from spark_checkpoints import place
@@ -14,6 +16,7 @@ from spark_checkpoints import place
 from stateshift import Job, ListStateDescriptor, MapStateDescriptor, Operator, ValueStateDescriptor, record
 from stateshift.compat.description import operator_id_of_uid
 from stateshift.serializers.json_forms import plain
+from stateshift.state.formats.flink.database_files import FewOfDatabase
 from stateshift.state.testing import write_savepoint
 
 # One of each type of keys, format, compression, and kind of namespace.
@@ -267,8 +270,6 @@ def test_other_formats_have_the_chosen_keys_too(run, accounts, tmp_path):
 
 @pytest.mark.slow
 def test_a_savepoint_on_a_store_is_read_by_ranges(run, accounts, s3):  # noqa: F811 - the fixture
-    from pathlib import Path
-
     for file in Path(accounts).iterdir():
         with s3.files.open_output_stream(f"savepoints/get/{file.name}") as stream:
             stream.write(file.read_bytes())
@@ -277,3 +278,22 @@ def test_a_savepoint_on_a_store_is_read_by_ranges(run, accounts, s3):  # noqa: F
 
     assert remote["operators"] == local["operators"]
     assert remote["read"] == local["read"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["rocksdb-native-long-p2-m200", "rocksdb-incremental-rescaled-3-to-2"])
+def test_of_a_native_snapshot_on_a_store_no_file_is_downloaded(run, s3, monkeypatch, name):  # noqa: F811 - the fixture
+    home, folder = native_snapshots.home(name), native_snapshots.snapshot(name)
+    for file in filter(Path.is_file, home.rglob("*")):
+        with s3.files.open_output_stream(f"savepoints/{name}/{file.relative_to(home)}") as stream:
+            stream.write(file.read_bytes())
+    lines = lines_of(run("export", folder, "--operator", "keyed-op", "--limit", "3").stdout)
+    keys = {json.dumps(line["key"]) for line in lines if "key" in line}
+    monkeypatch.setattr(FewOfDatabase, "_whole", property(lambda _: pytest.fail("RocksDB is not needed")))
+
+    for key in keys:
+        place = s3.place(f"{name}/{folder.relative_to(home)}")
+        local, remote = (run("get", one, key, "--json").data for one in (folder, place))
+
+        assert remote["operators"] == local["operators"]
+        assert remote["operators"][0]["entries"]

@@ -74,7 +74,7 @@ def open_database_of(handle: DatabaseHandle, folder: Folder) -> Iterator[Databas
 
 @attrs.define
 class FewOfDatabase:
-    """Some entries of a database: they are read by ranges, and by RocksDB if a file has something that only it reads."""
+    """Some entries of a database: they are read by ranges, and by RocksDB if a file has what only it reads."""
 
     _handle: DatabaseHandle
     _folder: Folder

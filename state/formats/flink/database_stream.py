@@ -82,7 +82,7 @@ class DatabaseStreamReader(KeyedReader):
                 the handle.
         """
         reader = cls.of_few(database, header, handle, max_parallelism, executor)
-        reader._require_own()
+        reader.require_own()
         return reader
 
     @classmethod
@@ -143,7 +143,7 @@ class DatabaseStreamReader(KeyedReader):
             return first, after
         return first + beginning, following(first + beginning)
 
-    def _require_own(self) -> None:
+    def require_own(self) -> None:
         """Refuse a database of which all entries are of other key groups: its files are another subtask's."""
         own, families = self._range(self._key_groups), sorted(self._database.families)
         if any(self._holds(family, *own) for family in families):
