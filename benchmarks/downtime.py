@@ -1,13 +1,19 @@
 """Downtime: how long a job of real Flink on RocksDB stands still while the type of its state changes.
 
-    python -m benchmarks.downtime [--entries 5000000] [--shape S2n] [--rounds 3] [--heap 2g] [--folder DISK] [--json]
+    python -m benchmarks.downtime [--entries 5000000] [--shape S2n] [--ways canonical,native,follow] [--rounds 5]
+                                  [--heap 2g] [--folder DISK] [--json]
 
 The state is that of shape S2n, 100 bytes an entry, or `wide`, a kilobyte: a POJO that loses one field and gains
 another, which Flink migrates by itself. So all ways end with the same class, but for the last, which changes nothing:
 
     Flink alone, canonical or native    take such a savepoint and stop; start the job with the new class from it
     with ours, canonical or native      the same, and `stateshift migrate` in between
-    unchanged, native                   take, and start again with the old class
+    followed, a savepoint               while the job runs, a checkpoint of it is converted (`--follow`), and one key of
+                                        a hundred changes; then the same with a native savepoint, by `--finish`
+    followed, a checkpoint              the same with a checkpoint that is triggered by hand, after which the job is
+                                        cancelled
+    followed, compacted                 a savepoint right after a compaction that has rewritten all files
+    unchanged                           take a native savepoint, and start again with the old class
 
     take          from the call of stop to the end of the job
     migrate       from the start of the command to its end: Python, all proofs, and Spark where it is started
@@ -16,14 +22,17 @@ another, which Flink migrates by itself. So all ways end with the same class, bu
     first record  from there until the job has processed its first record, whose value was found in state
 
 The cluster runs already when the clock starts. One state is prepared for all ways: of a job that Flink started from a
-savepoint of this benchmark, and that has changed a tenth of its keys since. Each round takes either kind of savepoint
-of a job that starts from it. Each job runs in a process of its own; figures are medians of the rounds.
+savepoint of this benchmark, and that has changed a tenth of its keys since. In each round, jobs that start from it
+are stopped: one for each kind of savepoint, and one for each way that is followed. Each job and command runs in a
+process of its own; figures are medians of the rounds. Modules and machine code are compiled before, as after an
+install.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import statistics
 import subprocess
@@ -41,13 +50,14 @@ from .peers import Peers, Unavailable, find_peers
 from .shapes import SHAPES, write_savepoint
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
 STEPS = ("take", "migrate", "restore", "first record")
-FORMATS = ("canonical", "native")
-COPY = "copy of the native files"
-_CHANGED = 10
-"""Of so many keys one has a newer value in the prepared state, which other files of the database have."""
+WAYS = ("canonical", "native", "follow")
+COPY, UNCHANGED = "copy of the native files", "unchanged"
+_PREPARED, _FOLLOWED = 10, 100
+"""Of so many keys one has a newer value in the prepared state, in other files; and has changed when a job stops."""
 
 Seconds = dict[str, float]
 
@@ -66,26 +76,38 @@ class Runs:
     scratch: Path
     arguments: argparse.Namespace
 
+    @property
+    def entries(self) -> int:
+        """The number of entries of the state."""
+        return max(int(self.arguments.entries), LEAST_ENTRIES)
+
+    def clear(self, target: Path) -> None:
+        """Delete what a way has left."""
+        for folder in (target, *self.scratch.glob("job-*")):
+            shutil.rmtree(folder)
+
     def job(self, savepoint: Path, records: str) -> FlinkJob:
         """Start a job from a savepoint, whose class of the records is that before the change or after it."""
         folder = Path(tempfile.mkdtemp(prefix="job-", dir=self.scratch))
         options = (f"-Xmx{self.arguments.heap}",)
         return FlinkJob(self.peers.command("Downtime", folder, savepoint, records=records, options=options), folder)
 
-    def started(self, savepoint: Path, records: str = "after") -> Seconds:
-        """Start a job, and end it once it runs."""
+    def started(self, savepoint: Path, amount: float, records: str = "after") -> Seconds:
+        """Start a job whose first key must have an amount, and end it once it runs."""
         with self.job(savepoint, records) as job:
             job.ask("end")
-            return job.started
+        if job.amount != amount:
+            raise SystemExit(f"{savepoint}: the first key has {job.amount}, and not {amount}")
+        return job.started
 
-    def migrate(self, source: Path, target: Path) -> Seconds:
+    def migrate(self, source: Path, target: Path, *options: str) -> Seconds:
         """Migrate as a user does."""
-        shutil.rmtree(target, ignore_errors=True)
         shape = self.arguments.shape.upper()
-        command = [sys.executable, "-m", "stateshift", "migrate", source, target]
+        command = [sys.executable, "-m", "stateshift", "migrate", source, target, *options]
         command += ["--job", f"{__package__}.states_after:{shape}", "--target", "flink-2.3", "--json"]
+        kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         started = time.perf_counter()
-        ran = subprocess.run(list(map(str, command)), cwd=ROOT, capture_output=True, text=True, check=False)
+        ran = subprocess.run(list(map(str, command)), cwd=ROOT, env=kept, capture_output=True, text=True, check=False)
         seconds = time.perf_counter() - started
         if ran.returncode:
             raise SystemExit(ran.stdout + ran.stderr)
@@ -123,9 +145,9 @@ class FlinkJob:
         print(*words, file=self._process.stdin, flush=True)
         return self._answer()
 
-    def stop(self, format_: str) -> tuple[Path, Seconds]:
-        """Stop it with a savepoint; give the place of that."""
-        found = self.ask("stop", format_.upper())
+    def stop(self, *words: str) -> tuple[Path, Seconds]:
+        """Stop it with a savepoint, or cancel it after a checkpoint; give the place of that."""
+        found = self.ask(*words)
         return Path(found["place"]), {"take": found["take_s"]}
 
     def _answer(self) -> dict[str, Any]:
@@ -138,34 +160,71 @@ class FlinkJob:
 
 
 def prepare(runs: Runs) -> Path:
-    """Let Flink take the native savepoint that the jobs of all ways start from."""
-    entries = max(runs.arguments.entries, LEAST_ENTRIES)
-    source, prepared = runs.scratch / "source", runs.scratch / "prepared"
-    write_savepoint(SHAPES[runs.arguments.shape], entries, source)
+    """Let Flink take the native savepoint that the jobs of all ways start from; migrate it once, so all is compiled."""
+    source, prepared, target = (runs.scratch / name for name in ("source", "prepared", "migrated"))
+    write_savepoint(SHAPES[runs.arguments.shape], runs.entries, source)
     with runs.job(source, "before") as job:
-        job.ask("change", entries // _CHANGED, _CHANGED)
-        job.stop("native")[0].rename(prepared)
-    shutil.rmtree(source)
+        job.ask("change", runs.entries // _PREPARED, _PREPARED)
+        job.stop("stop", "NATIVE")[0].rename(prepared)
+    runs.migrate(prepared, target)
+    for folder in (source, target):
+        shutil.rmtree(folder)
     return prepared
 
 
 def round_of(runs: Runs, prepared: Path) -> dict[str, Seconds]:
     """Go all ways once."""
+    ways: dict[str, Callable[[Runs, Path, Path], dict[str, Seconds]]] = {
+        "canonical": _canonical, "native": _native, "follow": _follow,
+    }  # fmt: skip
     found: dict[str, Seconds] = {}
-    target = runs.scratch / "migrated"
-    for format_ in FORMATS:
+    for name in runs.arguments.ways:
+        found |= ways[name](runs, prepared, runs.scratch / "migrated")
+    return found
+
+
+def _canonical(runs: Runs, prepared: Path, target: Path) -> dict[str, Seconds]:
+    with runs.job(prepared, "before") as job:
+        savepoint, taken = job.stop("stop", "CANONICAL")
+    found = {"Flink alone, canonical": taken | runs.started(savepoint, job.amount)}
+    migrated = runs.migrate(savepoint, target)
+    found["with ours, canonical"] = taken | migrated | runs.started(target, job.amount)
+    runs.clear(target)
+    return found
+
+
+def _native(runs: Runs, prepared: Path, target: Path) -> dict[str, Seconds]:
+    with runs.job(prepared, "before") as job:
+        savepoint, taken = job.stop("stop", "NATIVE")
+    found = {UNCHANGED: taken | runs.started(savepoint, job.amount, "before")}
+    found["Flink alone, native"] = taken | runs.started(savepoint, job.amount)
+    migrated = runs.migrate(savepoint, target)
+    found["with ours, native"] = taken | migrated | runs.started(target, job.amount)
+    shutil.rmtree(target)
+    began = time.perf_counter()
+    shutil.copytree(savepoint, target)
+    found[COPY] = {"migrate": time.perf_counter() - began}
+    runs.clear(target)
+    return found
+
+
+def _follow(runs: Runs, prepared: Path, target: Path) -> dict[str, Seconds]:
+    found = {}
+    for way, stop, compacts in (
+        ("savepoint", ("stop", "NATIVE"), False),
+        ("checkpoint", ("cancel",), False),
+        ("compacted", ("stop", "NATIVE"), True),
+    ):
         with runs.job(prepared, "before") as job:
-            savepoint, taken = job.stop(format_)
-        found[f"Flink alone, {format_}"] = taken | runs.started(savepoint)
-        found[f"with ours, {format_}"] = taken | runs.migrate(savepoint, target) | runs.started(target)
-        if format_ == "native":
-            shutil.rmtree(target)
-            started = time.perf_counter()
-            shutil.copytree(savepoint, target)
-            found[COPY] = {"migrate": time.perf_counter() - started}
-            found["unchanged, native"] = taken | runs.started(savepoint, "before")
-        for folder in (target, *runs.scratch.glob("job-*")):
-            shutil.rmtree(folder)
+            checkpoint = Path(job.ask("checkpoint")["place"])
+            runs.migrate(checkpoint.parent, target, "--follow", "--once")
+            job.ask("change", runs.entries // _FOLLOWED, _FOLLOWED)
+            if compacts:
+                job.ask("compact")
+            last, taken = job.stop(*stop)
+        migrated = runs.migrate(last, target, "--finish")
+        found[f"followed, {way}"] = taken | migrated | runs.started(target, job.amount + 1)
+        runs.clear(target)
     return found
 
 
@@ -182,18 +241,23 @@ def medians(rounds: list[dict[str, Seconds]]) -> dict[str, Seconds]:
 
 
 def ratios(found: dict[str, Seconds]) -> dict[str, float]:
-    """Compare the ways."""
-    ours, alone = found["with ours, native"], found["Flink alone, native"]
-    better = min(alone["whole"], found["Flink alone, canonical"]["whole"])
-    after = ("restore", "first record")
-    return {
-        "native: migrate and restore, of Flink's restore and migrate": (
-            (ours["migrate"] + sum(ours[step] for step in after)) / sum(alone[step] for step in after)
-        ),
-        "native: the whole, of Flink alone's better way": ours["whole"] / better,
-        "native: migrate, of a copy of the files": ours["migrate"] / found[COPY]["migrate"],
-        "native: the whole, of unchanged": ours["whole"] / found["unchanged, native"]["whole"],
-    }
+    """Compare the ways that were gone."""
+    compared: dict[str, float] = {}
+    if "with ours, native" in found:
+        ours, alone = found["with ours, native"], found["Flink alone, native"]
+        after = ours["restore"] + ours["first record"], alone["restore"] + alone["first record"]
+        better = min(times["whole"] for way, times in found.items() if way.startswith("Flink alone"))
+        compared = {
+            "native: migrate and restore, of Flink's restore and migrate": (ours["migrate"] + after[0]) / after[1],
+            "native: the whole, of Flink alone's better way": ours["whole"] / better,
+            "native: migrate, of a copy of the files": ours["migrate"] / found[COPY]["migrate"],
+        }
+    if UNCHANGED in found:
+        rest = {way: times["whole"] for way, times in found.items() if way.startswith("followed")}
+        compared |= {
+            f"{way}: the whole, of unchanged": whole / found[UNCHANGED]["whole"] for way, whole in rest.items()
+        }
+    return compared
 
 
 def print_results(found: dict[str, Any], arguments: argparse.Namespace) -> None:
@@ -203,8 +267,8 @@ def print_results(found: dict[str, Any], arguments: argparse.Namespace) -> None:
         (way, *(f"{times[step]:.2f}" if step in times else "" for step in columns))
         for way, times in found["seconds"].items()
     ]
-    sizes = ", ".join(f"a {name} savepoint of {size / 1e6:,.0f} MB" for name, size in found["bytes"].items())
-    title = f"downtime in seconds: {arguments.entries:,} entries of {arguments.shape}, {sizes}"
+    size = f"a native savepoint of {found['bytes'] / 1e6:,.0f} MB"
+    title = f"downtime in seconds: {arguments.entries:,} entries of {arguments.shape}, {size}"
     print_table(title, ("", *columns), rows, markdown=arguments.markdown)
     compared = [(name, f"{ratio:.2f} x") for name, ratio in found["ratios"].items()]
     print_table("compared", ("", "ratio"), compared, markdown=arguments.markdown)
@@ -215,7 +279,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--entries", type=int, default=5_000_000)
     parser.add_argument("--shape", default="S2n", choices=("S2n", "wide"))
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--ways", type=lambda text: text.split(","), default=WAYS, help="some of canonical,native,follow"
+    )
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--heap", default="2g", help="of the JVM that runs Flink; RocksDB is beside it")
     arguments = arguments_of(parser)
     try:
@@ -229,7 +296,7 @@ def main() -> int:
         prepared = prepare(runs)
         size = sum(file.stat().st_size for file in prepared.iterdir())
         seconds = medians([round_of(runs, prepared) for _ in range(arguments.rounds)])
-    found = {"bytes": {"native": size}, "seconds": seconds, "ratios": ratios(seconds)}
+    found = {"bytes": size, "seconds": seconds, "ratios": ratios(seconds)}
     if arguments.json:
         told_too = {"entries": arguments.entries, "shape": arguments.shape}
         print(json.dumps({"machine": machine} | told_too | found, indent=2))
