@@ -60,8 +60,8 @@ interop: $(INSTALLED) ## real Flink, 2.3 and 1.20, restores what we wrote (561 M
 interop-pyflink: $(INSTALLED) $(PYFLINK_MADE) ## real PyFlink 2.3 beside ours (1 GB once); STATESHIFT_PYFLINK=FOLDER names its packages where they are
 	@STATESHIFT_INTEROP=required STATESHIFT_PYFLINK="$(PYFLINK)" $(PY) -m pytest -m interop tests/interop/pyflink $(ARGS)
 
-interop-native: $(INSTALLED) ## the same of native savepoints that we write, whole: from each snapshot of RocksDB and ForSt, by 2.3 and 1.20
-	@STATESHIFT_INTEROP="$(STATESHIFT_INTEROP)" $(PY) -m pytest -m interop tests/interop/test_written_native.py $(ARGS)
+interop-native: $(INSTALLED) ## the same of native savepoints that we write, whole: from each snapshot of RocksDB and ForSt, by 2.3 and 1.20; blue and green
+	@STATESHIFT_INTEROP="$(STATESHIFT_INTEROP)" $(PY) -m pytest -m interop tests/interop/test_written_native.py tests/docs/test_snippets.py $(ARGS)
 
 interop-sql: $(INSTALLED) ## the same of Flink SQL, whole: each operator's state, the tables of accumulators and of Java classes
 	@STATESHIFT_INTEROP="$(STATESHIFT_INTEROP)" $(PY) -m pytest -m interop tests/interop/test_sql*.py $(ARGS)

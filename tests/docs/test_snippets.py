@@ -12,7 +12,8 @@ Fences and what they mean here:
     text                        drawings and tables
 
 A page starts in a folder that looks like a clone: `tests` and `examples` are there. `…` stands for any run of text in
-a line, or, alone in a line, for any run of lines. Pages that have a session of Spark share one.
+a line, or, alone in a line, for any run of lines. Pages that have a session of Spark share one. A page in WITH_FLINK has
+a cluster of real Flink with its command `flink`, and jars of jobs: `make interop-native` runs it.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 import pytest
+from flink_jars import Unavailable, find_jars, find_jdk
+from flink_session import flink_session
 from warm_commands import warm_commands
 
 from stateshift.serializers.registry import registry
@@ -70,6 +73,8 @@ NOT_RUN = {
 """Blocks with a `no-run` reason: their first line -> the reason."""
 
 SLOW = {"run-on-a-cluster.md", "test-your-serializer.md"}
+WITH_FLINK = {"run-blue-and-green.md": "blue-green"}
+"""Pages that need a cluster: the folder in tests/interop with the sources of their jobs."""
 ON_SPARK = [pytest.mark.xdist_group("spark"), pytest.mark.slow]
 MAY_REFUSE = re.compile(r"(stateshift (check|diff|verify)|pytest)\b")
 NEXT = re.compile(r"^next: (?:.* then )?(stateshift migrate .*)$", re.MULTILINE)
@@ -272,18 +277,44 @@ def reader(tmp_path, commands):
 def marks_of(page: Path) -> list[pytest.MarkDecorator]:
     if has_session(page):
         return ON_SPARK
+    if page.name in WITH_FLINK:
+        return [pytest.mark.interop, pytest.mark.slow]
     return [pytest.mark.slow] if page.name in SLOW else []
+
+
+@contextlib.contextmanager
+def flink_for(page: Path, reader: Reader) -> Iterator[None]:
+    """Give a reader the command `flink`, and the jars of the page's jobs, until the `with` block ends."""
+    try:
+        jars, jdk = find_jars("2.3"), find_jdk()
+    except Unavailable as error:
+        if os.environ.get("STATESHIFT_INTEROP") == "required":
+            pytest.fail(f"real Flink is required here and cannot be run: {error}", pytrace=False)
+        pytest.skip(str(error))
+    sources, place = ROOT / "tests" / "interop" / WITH_FLINK[page.name], reader.folder.parent
+    path = ":".join(map(str, jars.glob("*.jar")))
+    for version in sorted(sources.glob("v*")):
+        classes, jar = place / version.name, reader.folder / f"accounts-{version.name}.jar"
+        files = [*sources.glob("job/*.java"), *version.glob("*.java")]
+        compiled = [jdk / "javac", "-nowarn", "-proc:none", "-d", classes, "-cp", path, *files]
+        packed = [jdk / "jar", "--create", "--file", jar, "--main-class", "shop.Accounts", "-C", classes, "."]
+        for command in (compiled, packed):
+            subprocess.run(command, check=True)
+    with flink_session(place / "flink", jars, jdk, ROOT / "tests/interop/flink-restore/log4j2.properties") as commands:
+        reader.environment["PATH"] = f"{commands}{os.pathsep}{reader.environment['PATH']}"
+        yield
 
 
 @pytest.mark.parametrize("page", [pytest.param(page, marks=marks_of(page), id=name_of(page)) for page in PAGES])
 def test_the_snippets_of_a_page_print_what_it_shows(page, reader):
-    for snippet in snippets_of(page):
-        reason = snippet.option("no-run")
-        if reason is not None:
-            assert NOT_RUN.get(snippet.body.splitlines()[0]) == reason, "a block that is not run is listed here"
-            continue
-        assert hasattr(reader, snippet.language), f"{name_of(page)}:{snippet.line}: no known kind of snippet"
-        reader.run(snippet)
+    with flink_for(page, reader) if page.name in WITH_FLINK else contextlib.nullcontext():
+        for snippet in snippets_of(page):
+            reason = snippet.option("no-run")
+            if reason is not None:
+                assert NOT_RUN.get(snippet.body.splitlines()[0]) == reason, "a block that is not run is listed here"
+                continue
+            assert hasattr(reader, snippet.language), f"{name_of(page)}:{snippet.line}: no known kind of snippet"
+            reader.run(snippet)
 
 
 def test_every_block_that_is_not_run_still_stands_in_a_page():
