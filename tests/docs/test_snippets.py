@@ -12,8 +12,8 @@ Fences and what they mean here:
     text                        drawings and tables
 
 A page starts in a folder that looks like a clone: `tests` and `examples` are there. `…` stands for any run of text in
-a line, or, alone in a line, for any run of lines. Pages that have a session of Spark share one. A page in WITH_FLINK has
-a cluster of real Flink with its command `flink`, and jars of jobs: `make interop-native` runs it.
+a line, or, alone in a line, for any run of lines. Pages that have a session of Spark share one. A page in WITH_FLINK
+has a cluster of real Flink with its command `flink`, and jars of jobs: `make interop-native` runs it.
 """
 
 from __future__ import annotations
