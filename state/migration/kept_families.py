@@ -75,19 +75,10 @@ def _with_kept(task: KeyedTask, source: Folder) -> KeyedTask:
     handle = task.handles[0]
     if not task.plan.is_native or not isinstance(handle, DatabaseHandle) or handle.key_groups != task.key_groups:
         return task
-    require_library()
-    with open_proven(handle.stream, source, digest_of(task.digests, handle.stream)) as stream:
-        header = read_keyed_header(DataInputView(stream.read_at(0, stream.size)))
-    names = FileNames.of([file.name for file in handle.files])
-    stored = {file.name: file for file in handle.files}
-    try:
-        manifest = read_manifest(_content(stored[names.manifest], source), names.manifest)
-    except UnsupportedFormat:
+    found = StoredParts.read(handle, source, digest_of(task.digests, handle.stream))
+    if found is None:
         return task
-    with located(file=names.options):
-        options = read_options(_content(stored[names.options], source), names.options)
-    if not _agree(header, manifest, options, handle):
-        return task  # the reader of the whole database says what is wrong with it
+    header, manifest, stored = found.header, found.manifest, {file.name: file for file in handle.files}
     kept = {
         info.name: new_name(info, task.plan.state(info.name, keyed=True))
         for info in header.states
@@ -101,14 +92,85 @@ def _with_kept(task: KeyedTask, source: Folder) -> KeyedTask:
         }
     if not kept:
         return task
-    numbers = (int(name.partition("-")[2]) for name in (names.manifest, names.options))
-    found = KeptFamilies(
+    families = KeptFamilies(
         {renamed: manifest.families[name] for name, renamed in kept.items()},
         {file.name: stored[file.name] for name in kept for file in manifest.families[name]},
-        max(manifest.next_file, *numbers) + 1,
-        () if len(kept) == len(header.states) else (_without(handle, kept, header, manifest, options),),
+        found.next_file,
+        () if len(kept) == len(header.states) else (found.without(kept),),
     )
-    return attrs.evolve(task, kept=found)
+    return attrs.evolve(task, kept=families)
+
+
+@attrs.frozen
+class StoredParts:
+    """What describes a stored database, beside its files with entries.
+
+    Attributes:
+        handle: From `_metadata`.
+        header: The states.
+        manifest: The files of each family.
+        options: The settings of each family.
+    """
+
+    handle: DatabaseHandle
+    header: KeyedStreamHeader
+    manifest: Manifest
+    options: StoredOptions
+
+    @classmethod
+    def read(cls, handle: DatabaseHandle, source: Folder, xxh128: str = "") -> StoredParts | None:
+        """Read what describes a database; None if only its own reader can say what is in it, or what is wrong with it.
+
+        Args:
+            handle: From `_metadata`.
+            source: The folder of that.
+            xxh128: The expected digest of the header; "": it is not checked.
+
+        Raises:
+            LibraryNotFound, CorruptSavepoint, UnsupportedFormat: As in `with_kept`.
+        """
+        require_library()
+        with open_proven(handle.stream, source, xxh128) as stream:
+            header = read_keyed_header(DataInputView(stream.read_at(0, stream.size)))
+        names = FileNames.of([file.name for file in handle.files])
+        stored = {file.name: file for file in handle.files}
+        try:
+            manifest = read_manifest(_content(stored[names.manifest], source), names.manifest)
+        except UnsupportedFormat:
+            return None
+        with located(file=names.options):
+            options = read_options(_content(stored[names.options], source), names.options)
+        return cls(handle, header, manifest, options) if _agree(header, manifest, options, handle) else None
+
+    @property
+    def next_file(self) -> int:
+        """A number above those of all files."""
+        names = FileNames.of([file.name for file in self.handle.files])
+        numbers = (int(name.partition("-")[2]) for name in (names.manifest, names.options))
+        return max(self.manifest.next_file, *numbers) + 1
+
+    def without(self, kept: Collection[str]) -> DatabaseHandle:
+        """Return the handle of the database without some families, of which no file is needed."""
+        handle, families = self.handle, self.manifest.families
+        others = {name: files for name, files in families.items() if name not in {DEFAULT_FAMILY, *kept}}
+        listed = [(DEFAULT_FAMILY, families[DEFAULT_FAMILY]), *others.items()]
+        tables = {file.name for _, files in listed for file in files}
+        left = tuple(one for one in self.options.families if one.name not in kept)
+        names = FileNames.of([file.name for file in handle.files])
+        contents = {
+            names.manifest: write_manifest(listed, self.manifest.next_file),
+            names.options: print_stored_options(StoredOptions(self.options.version, left)).encode(),
+            CURRENT: f"{names.manifest}\n".encode(),
+        }
+        view = DataOutputView()
+        states = tuple(info for info in self.header.states if info.name not in kept)
+        write_keyed_header(attrs.evolve(self.header, states=states), view)
+        return attrs.evolve(
+            handle,
+            stream=InlineHandle("header", view.getvalue()),
+            shared=tuple(file for file in handle.shared if file.name in tables),
+            private=tuple(DatabaseFile(name, InlineHandle(name, data)) for name, data in contents.items()),
+        )
 
 
 def files_of(
@@ -244,28 +306,3 @@ def _is_of_6(file: DatabaseFile, source: Folder) -> bool:
             return False
         checksum, form, magic = _FOOTER.unpack(stream.read_at(stream.size - _FOOTER.size, _FOOTER.size))
     return magic == _MAGIC and form in _FORMATS and checksum in _CHECKSUMS
-
-
-def _without(
-    handle: DatabaseHandle, kept: Collection[str], header: KeyedStreamHeader, manifest: Manifest, options: StoredOptions
-) -> DatabaseHandle:
-    """Return the handle of a database without some families, of which no file is needed."""
-    others = {name: files for name, files in manifest.families.items() if name not in {DEFAULT_FAMILY, *kept}}
-    families = [(DEFAULT_FAMILY, manifest.families[DEFAULT_FAMILY]), *others.items()]
-    tables = {file.name for _, files in families for file in files}
-    left = tuple(one for one in options.families if one.name not in kept)
-    names = FileNames.of([file.name for file in handle.files])
-    contents = {
-        names.manifest: write_manifest(families, manifest.next_file),
-        names.options: print_stored_options(StoredOptions(options.version, left)).encode(),
-        CURRENT: f"{names.manifest}\n".encode(),
-    }
-    view = DataOutputView()
-    states = tuple(info for info in header.states if info.name not in kept)
-    write_keyed_header(attrs.evolve(header, states=states), view)
-    return attrs.evolve(
-        handle,
-        stream=InlineHandle("header", view.getvalue()),
-        shared=tuple(file for file in handle.shared if file.name in tables),
-        private=tuple(DatabaseFile(name, InlineHandle(name, data)) for name, data in contents.items()),
-    )

@@ -83,6 +83,7 @@ def migrate_savepoint(
     target_exists: IfTargetExists = IfTargetExists.FAIL,
     announce: Callable[[MigrationReport], None] | None = None,
     progress: Callable[[Progress], None] | None = None,
+    brought_up: Callable[[Preparation], Preparation] = lambda prepared: prepared,
 ) -> MigrationReport:
     """Write a new savepoint in `target`, with the state of `savepoint` under the types of `job`.
 
@@ -97,6 +98,7 @@ def migrate_savepoint(
         target_exists: What to do if the target is not empty.
         announce: Called once before anything is written.
         progress: Called regularly with the progress so far.
+        brought_up: Returns the preparation with tasks that were done in part while the job ran.
 
     Raises:
         StateShiftError: As in `stateshift.spark.migrate`.
@@ -110,7 +112,7 @@ def migrate_savepoint(
     with files.watched():
         with located(savepoint=savepoint.place):
             require_files(savepoint.metadata.streams, savepoint.folder, files.version_of)
-        prepared = prepare_as_planned(savepoint, job, options, expected, resumed=resumed)
+        prepared = brought_up(prepare_as_planned(savepoint, job, options, expected, resumed=resumed))
     migration = _Migration(savepoint, prepared, files, prepared.journal(folder), spark, stopwatch)
     published = None if resumed is None else migration.journal.published(prepared.savepoint, prepared.plan)
     if published is not None:

@@ -119,7 +119,7 @@ def keyed_output(
         return
     with tempfile.TemporaryDirectory(prefix="stateshift-rocksdb-", ignore_cleanup_errors=True) as scratch:
         kept = task.kept if isinstance(task, KeyedTask) else NOTHING_KEPT
-        database = _Database(header, _options_of(task, source), target, name, Path(scratch), kept)
+        database = _Database(header, options_of(task, header, source), target, name, Path(scratch), kept)
         try:
             database.keep(task.plan, source)
             yield database
@@ -138,8 +138,14 @@ class _Canonical:
         return Written(self._sink.finish(), offsets)
 
 
-def _options_of(task: KeyedTask | RekeyTask, source: Folder) -> StoredOptions:
-    """Return the options of the stored databases, with the states' new names; those of Flink where there are none."""
+def options_of(task: KeyedTask | RekeyTask, header: KeyedStreamHeader, source: Folder) -> StoredOptions:
+    """Return the options of a new database: those of the stored ones, and of Flink for states that were in none.
+
+    Args:
+        task: The task.
+        header: The states of the new database.
+        source: The folder of the stored state.
+    """
     families: dict[str, Family] = {}
     version = _FLINKS.version
     for handle in task.handles:
@@ -154,7 +160,9 @@ def _options_of(task: KeyedTask | RekeyTask, source: Folder) -> StoredOptions:
             state = task.plan.state(family.name, keyed=True)
             renamed = state.new_name or family.name if state is not None else family.name
             families[renamed] = attrs.evolve(family, name=renamed)
-    return StoredOptions(version, tuple(families.values()))
+    (flinks,) = _FLINKS.families
+    names = [DEFAULT_FAMILY, *(info.name for info in header.states)]
+    return StoredOptions(version, tuple(families.get(one, attrs.evolve(flinks, name=one)) for one in names))
 
 
 class _Database:
@@ -162,7 +170,7 @@ class _Database:
 
     Args:
         header: Its states.
-        options: The options of states that have some.
+        options: The options, with its states in their order.
         target: The folder to write to.
         name: The name of the stream.
         scratch: A local folder.
@@ -180,11 +188,7 @@ class _Database:
     ) -> None:
         self._header, self._target, self._name = header, target, name
         self._place = target if target.is_local else Folder.at(scratch)
-        stored = {family.name: family for family in options.families}
-        (flinks,) = _FLINKS.families
-        names = [DEFAULT_FAMILY, *(info.name for info in header.states)]
-        families = tuple(stored.get(one, attrs.evolve(flinks, name=one)) for one in names)
-        self._options = StoredOptions(options.version, families)
+        self._options = options
         self._manifest, self._options_number, self._next = range(kept.next_file, kept.next_file + 3)
         self._kept = kept
         self._kept_parts: list[DatabasePart] = []
@@ -193,7 +197,7 @@ class _Database:
         self._written: list[str] = []
         self._states = [
             _SortedState(TableWriter(family, self._new_file), scratch, number)
-            for number, family in enumerate(families[1:])
+            for number, family in enumerate(options.families[1:])
         ]
 
     @property
@@ -235,10 +239,11 @@ class _Database:
             source: The folder of the stored state.
         """
         for state, tables in self._kept.files.items():
+            place = self._kept.places.get(state, source)
             for table in tables:
                 with located(state=state, file=table.name):
                     stream = self._kept.stored[table.name].stream
-                    stored = self._noted(linked_stream(stream, source, self._target, self._table(table.number)))
+                    stored = self._noted(linked_stream(stream, place, self._target, self._table(table.number)))
                 self._kept_parts.append(DatabasePart(table.name, stored))
         self._kept_states = self._kept.states(plan)
 

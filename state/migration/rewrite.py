@@ -84,12 +84,12 @@ def rewrite_keyed(
                     raise
                 foreign += reader.foreign if handle.first_key_group in task.key_groups else 0
         written, aside = output.finish(), quarantine.finish()
-    if task.kept.files:
+    if task.read != task.handles:
         release_copies(task.read, source)  # nobody else reads a part of a database
     counts = tuple(
         tallies[name].result(task.plan, task.plan.state(name, keyed=True), info) for name, info in stored_infos.items()
     )
-    return written.result(counts=counts, quarantine=aside, foreign=foreign)
+    return written.result(counts=(*task.kept.counts, *counts), quarantine=aside, foreign=foreign)
 
 
 def suspect_reader(error: CorruptSavepoint, plan: OperatorPlan, reader: KeyedReader) -> None:

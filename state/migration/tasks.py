@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ..formats.flink.handles import RelativeFileHandle
+from ..formats.flink.handles import DatabaseFile, RelativeFileHandle
 from ..publication.lineage import StateFiles
 from ..runner import READING_BYTES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from ...compat.plan import OperatorPlan
     from ..formats.flink.handles import (
-        DatabaseFile,
         DatabaseHandle,
         KeyedHandle,
         KeyGroupsHandle,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from ..publication.lineage import StateCount
     from ..publication.sink import StoredBytes
     from ..rocksdb.manifest import TableFile
+    from ..storage.files import Folder
 
 
 Digests = dict[str, str]
@@ -46,19 +48,51 @@ class KeptFamilies:
         stored: All files of the stored database, by name.
         next_file: A number above those of all files.
         left: The database with the other families; empty if there are none.
+        places: The folders of the files of states that were converted while the job ran, by the new name of the state.
+        counts: The counts of these states, and of those that were dropped with them (rule RUN-2).
     """
 
     files: dict[str, tuple[TableFile, ...]] = attrs.field(factory=dict)
     stored: dict[str, DatabaseFile] = attrs.field(factory=dict)
     next_file: int = 1
     left: tuple[KeyedHandle, ...] = ()
+    places: dict[str, Folder] = attrs.field(factory=dict)
+    counts: tuple[StateCount, ...] = ()
 
     def states(self, plan: OperatorPlan) -> tuple[StateFiles, ...]:
         """Return what is kept of each state, under the new names of the operator's plan."""
         return tuple(
             StateFiles(plan.new_id or plan.operator_id, plan.uid, state, len(tables), sum(one.size for one in tables))
             for state, tables in self.files.items()
+            if state not in self.places
         )
+
+    def joined(
+        self,
+        converted: Mapping[str, Iterable[TableFile]],
+        place: Folder,
+        counts: tuple[StateCount, ...],
+        left: tuple[KeyedHandle, ...],
+        next_file: int,
+    ) -> KeptFamilies:
+        """Return these families and those that were converted while the job ran.
+
+        Args:
+            converted: The files of each state, by its new name; they get numbers of their own.
+            place: The folder of these files.
+            counts: The counts of these states.
+            left: The database with what is neither kept nor converted.
+            next_file: A number above those of all files of the stored database.
+        """
+        files, stored, number = dict(self.files), dict(self.stored), next_file
+        for state, tables in converted.items():
+            renumbered = []
+            for table in tables:
+                renumbered.append(attrs.evolve(table, number=number))
+                stored[renumbered[-1].name] = DatabaseFile(table.name, RelativeFileHandle(table.name, table.size))
+                number += 1
+            files[state] = tuple(renumbered)
+        return KeptFamilies(files, stored, number, left, dict.fromkeys(converted, place), counts)
 
 
 NOTHING_KEPT = KeptFamilies()
@@ -109,7 +143,7 @@ class KeyedTask(_SubtaskTask):
     @property
     def read(self) -> tuple[KeyedHandle, ...]:
         """What is read: the stored streams, or of a database the families that are not kept."""
-        return self.kept.left if self.kept.files else self.handles
+        return self.handles if self.kept == NOTHING_KEPT else self.kept.left
 
     @property
     def size_bytes(self) -> int:

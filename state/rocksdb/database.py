@@ -146,6 +146,15 @@ class Database:
             most = max(1, min(_MOST_ITEMS, 2 * most, _MOST_BYTES // largest))
         self._require_end(family, options, start, last)
 
+    def values(self, family: str, keys: list[bytes]) -> list[bytes | None]:
+        """Return the values of some keys of a table, None for a key without one; errors as in `items`."""
+        found: list[bytes | None] = [None] * len(keys)
+        for part in self._tables[family]:
+            with reported(self._versions):
+                values = self._families[part].get(keys, read_opt=self._read_options(None))
+            found = [before if value is None else value for before, value in zip(found, values, strict=True)]
+        return found
+
     def count(self, family: str) -> int:
         """Return the number of entries of a table; errors as in `items`."""
         return sum(map(self._count, self._tables[family]))

@@ -52,7 +52,7 @@ class TableWriter:
             raise UnsupportedFormat(
                 f"the files of a column family with {what} cannot be written", advice=_CANONICAL, state=family.name
             )
-        self._library, self._options = require_library(), _options(family)
+        self._library, self._options = require_library(), options_of(family)
         self._level, self._new_file = family.levels - 1, new_file
         self._writer: Any = None
         self._size, self._number, self._first, self._last = 0, 0, b"", b""
@@ -97,7 +97,8 @@ class TableWriter:
 _CANONICAL = "write a canonical savepoint instead, which any backend restores"
 
 
-def _options(family: Family) -> Any:
+def options_of(family: Family) -> Any:
+    """Return the options by which the files of a family are written."""
     library, tables = require_library(), family.tables
     options, blocks = library.Options(raw_mode=True), library.BlockBasedOptions()
     options.set_compression_type(getattr(library.DBCompressionType, _COMPRESSIONS[tables.compression])())

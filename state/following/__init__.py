@@ -1,0 +1,1 @@
+"""Migration while the job runs: its newest checkpoint is converted, then what changed in each next one."""
