@@ -10,6 +10,7 @@ import click
 
 from ...serializers.errors import MigrationFailed, NoSpaceLeft, SavepointNotFound, StorageFailed
 from ..failures import Status
+from ..following import NOT_WHILE_FOLLOWING, ONLY_FOLLOWING, follow, follow_options, follower_of
 from ..new_side import new_side_options
 from ..next_steps import starts_with_plan
 from ..options import (
@@ -50,8 +51,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ...compat.description import JobDescription
+    from ...state.following.follower import Follower
     from ...state.migration.options import MigrationOptions
     from ...state.migration.plan_file import NewTypes, PlanFile
+    from ...state.migration.report import MigrationReport
     from ..new_side import NewSide
 
 _FIELDS = {"target": "restore_target"} | {
@@ -79,8 +82,11 @@ Examples:
   stateshift migrate /data/sp-1 /data/sp-1-keys --job accounts:job --repartition --merge total=operator:add
   stateshift migrate s3://b/sp-1 s3://b/sp-1-v2 --job accounts:job --master spark://host:7077 --py-files helpers.zip
   stateshift migrate spark:/data/old spark:/data/new --query clicks:build_query --fill 0:value.count=0
+  stateshift migrate /data/checkpoints/JOB /data/sp-2 --job accounts:job --follow
+  stateshift migrate /data/sp-1 /data/sp-2 --job accounts:job --finish
 
 \b
+--follow converts while the job runs, until Ctrl-C; after the stop --finish converts the rest, in seconds.
 --plan takes a file of `stateshift plan`, which then decides everything: the run does exactly that, or nothing; or a
 compiled plan of Flink SQL, with the new query.
 SOURCE is a savepoint, or a checkpoint: a native one becomes canonical, with a job or without.
@@ -109,6 +115,7 @@ Exit status 1: the check refuses; 6: the run failed and nothing was published.""
     help="If TARGET is not empty: refuse; resume from what a dead run has finished; or replace the savepoint there.",
 )
 @migration_options
+@follow_options
 @spark_change_options
 @query_options
 @common_options
@@ -124,7 +131,7 @@ def command(
     target_exists: str,
     options: MigrationOptions,
     with_json: bool,
-    **_: Any,
+    **of_following: Any,
 ) -> int:
     r"""Read the state of SOURCE, convert it to the types of a job, and write it to TARGET as a new savepoint.
 
@@ -133,7 +140,20 @@ def command(
     the new query, which is planned and not started. Instead of it, --like spark:PROBE names a checkpoint that the new
     query wrote on a little data. Spark does not start a query on NEW before it is complete.
     """
-    if is_spark(source):
+    work, throttle, interval, once = (of_following[name] for name in ("work", "throttle", "interval", "once"))
+    follows, finishes = of_following["follow"], of_following["finish"]
+    if not follows:
+        refuse_options("{} is only for --follow", names=ONLY_FOLLOWING | (set() if finishes else {"work"}))
+    if follows or finishes:
+        job = _while_running(source, side, options, both=follows and finishes)
+        if follows:
+            follow(
+                source, target_place, job, options,
+                work=work, throttle=throttle, interval=interval, once=once, with_json=with_json,
+            )  # fmt: skip
+            return Status.DONE
+        report = _finished(source, follower_of(source, target_place, job, options, work=work), target_exists)
+    elif is_spark(source):
         report = migrate_spark(source, target_place, side.plan, dry_run=dry_run)
     else:
         refuse_options(f"a migration of a savepoint does not take {{}}{spark_is_meant(source)}", names=_ONLY_OF_A_QUERY)
@@ -166,6 +186,34 @@ def command(
         print_lines(["", *ending(report)])
         print_styled([[(line, "bold red")] for line in quarantine_lines(report)])
     return Status.DONE
+
+
+def _finished(source: str, follower: Follower, target_exists: str) -> MigrationReport:
+    from ...state.publication.publish import IfTargetExists
+
+    with show_progress() as progress, failures_told(follower.target):
+        return follower.finish(
+            source, target_exists=IfTargetExists(target_exists), announce=announce_run, progress=progress
+        )
+
+
+def _while_running(source: str, side: NewSide, options: MigrationOptions, *, both: bool) -> JobDescription | None:
+    """Return the new types for `--follow` or `--finish`; None if they stay.
+
+    Raises:
+        UsageError: An option is given that does not go together with them, or both are.
+    """
+    from ...state.plans.compiled_plan import is_compiled_plan
+
+    if both:
+        raise click.UsageError("--follow is for the time while the job runs, --finish for the stop: give one of them")
+    refuse_options("{} is not for --follow and --finish", names=NOT_WHILE_FOLLOWING | _ONLY_OF_A_QUERY)
+    if is_spark(source):
+        raise click.UsageError("--follow and --finish are for jobs of Flink, not for checkpoints of Spark queries")
+    if side.plan and not is_compiled_plan(side.plan):
+        raise click.UsageError("the file of a plan is of one savepoint: give the options of the plan instead of it")
+    given = side.unless_types_stay(source, options)
+    return None if given is None else given.describe()
 
 
 def _new_types(

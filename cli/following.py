@@ -1,0 +1,181 @@
+"""`stateshift migrate --follow` and `--finish`: most of the work is done while the job runs."""
+
+from __future__ import annotations
+
+import signal
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..serializers.errors import TargetExists
+from ..serializers.wording import json_text
+from ..state.progress import size_text
+from .options import allowed_roots, together
+from .output import print_lines, print_notice, write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..compat.description import JobDescription
+    from ..state.following.follower import Follower, FollowStatus
+    from ..state.migration.options import MigrationOptions
+
+_TOLD_EACH_S = 10.0
+_MEGABYTE = 1_000_000
+ONLY_FOLLOWING = {"throttle", "interval", "once"}
+"""The arguments that only `--follow` takes."""
+NOT_WHILE_FOLLOWING = {"downgrade", "dry_run", "master", "py_files"}
+"""The arguments that neither `--follow` nor `--finish` takes."""
+
+follow_options = together(
+    click.option(
+        "--follow",
+        is_flag=True,
+        help="While the job runs: SOURCE is the folder of its checkpoints. Convert the newest, then what changes.",
+    ),
+    click.option(
+        "--finish",
+        is_flag=True,
+        help="After --follow and the stop: SOURCE is the final savepoint. Convert the rest, and write TARGET.",
+    ),
+    click.option(
+        "--work",
+        metavar="FOLDER",
+        default="",
+        help="A local folder for what is converted while the job runs.  [default: TARGET.following]",
+    ),
+    click.option(
+        "--throttle",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="MB",
+        help="With --follow: look at no more than this many megabytes of the job's files in a second.",
+    ),
+    click.option(
+        "--interval",
+        type=click.FloatRange(min=0, min_open=True),
+        default=2.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="With --follow: how often to look for a new checkpoint.",
+    ),
+    click.option("--once", is_flag=True, help="With --follow: end when the newest checkpoint is converted."),
+)
+
+
+def follower_of(
+    place: str,
+    target: str,
+    job: JobDescription | None,
+    options: MigrationOptions,
+    *,
+    work: str,
+    throttle: float | None = None,
+    told: _Told | None = None,
+) -> Follower:
+    """Return what follows a job; arguments as those of the command."""
+    from ..state.following.follower import Follower
+
+    most = None if throttle is None else throttle * _MEGABYTE
+    tell = (lambda _: None) if told is None else told
+    return Follower(
+        place, target, job, options, work=work, most_bytes_per_s=most, allow_roots=allowed_roots(), tell=tell
+    )
+
+
+def follow(
+    place: str,
+    target: str,
+    job: JobDescription | None,
+    options: MigrationOptions,
+    *,
+    work: str,
+    throttle: float | None,
+    interval: float,
+    once: bool,
+    with_json: bool,
+) -> None:
+    """Follow a job until the process is interrupted, or another one has finished; arguments as those of the command."""
+    told = _Told(with_json=with_json)
+    follower = follower_of(place, target, job, options, work=work, throttle=throttle, told=told)
+    with _interrupts_explained(follower):
+        while True:
+            try:
+                status = follower.step()
+            except TargetExists:
+                if not follower.status.newest:
+                    raise
+                status = follower.status  # the process that finishes is at work
+            told.tell(status)
+            if status.finished or (once and status.is_up_to_date):
+                return
+            time.sleep(interval)
+
+
+class _Told:
+    """Tells the status when something was reached, and now and then.
+
+    Args:
+        with_json: Whether each status is a line of JSON.
+    """
+
+    def __init__(self, *, with_json: bool) -> None:
+        self._with_json, self._told_s, self._last = with_json, 0.0, ("", "", False)
+        self._known = set[str]()
+
+    def __call__(self, status: FollowStatus) -> None:
+        """Tell a status if the last one is some time ago."""
+        if status.states and time.monotonic() - self._told_s > _TOLD_EACH_S:
+            self.tell(status, always=True)
+
+    def tell(self, status: FollowStatus, *, always: bool = False) -> None:
+        """Tell a status, if it says something new."""
+        now = (status.checkpoint, status.newest, status.finished)
+        if not always and now == self._last and time.monotonic() - self._told_s < _TOLD_EACH_S:
+            return
+        self._last, self._told_s = now, time.monotonic()
+        if self._with_json:
+            write_json(json_text(status.to_data()) + "\n")
+            return
+        print_notice(*self._news("begins again", status.begun_again), *self._news("at the end", status.at_the_end))
+        print_lines([_status_text(status)])
+
+    def _news(self, what: str, lines: tuple[str, ...]) -> list[str]:
+        """Return lines that were not told yet."""
+        new = [line for line in lines if line not in self._known]
+        self._known.update(new)
+        return [f"{what}: {line}" for line in new]
+
+
+def _status_text(status: FollowStatus) -> str:
+    if status.finished:
+        return "finished: the new savepoint is published"
+    if not status.newest:
+        return "waiting for the first completed checkpoint"
+    name = status.newest.rpartition("/")[2]
+    parts = [f"{name} is converted" if status.is_up_to_date else f"{name}: {size_text(status.bytes_left)} left"]
+    if status.lag_s is not None:
+        parts.append(f"{status.lag_s:.0f} s behind")
+    if status.linked_bytes:
+        parts.append(f"{size_text(status.linked_bytes)} of deleted files held")
+    if status.stop_s is not None:
+        parts.append(f"a stop now costs about {status.stop_s:.1f} s")
+    return ", ".join(parts)
+
+
+@contextmanager
+def _interrupts_explained(follower: Follower) -> Iterator[None]:
+    """Let SIGTERM end the process as Ctrl-C does, and say that nothing is lost."""
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        error.add_note(f"What is converted stays in {follower.work}: the same command goes on with it.")
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,302 @@
+"""A running job is followed: what is published at the end is what a migration of the last snapshot makes."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import struct
+from pathlib import Path
+
+import pytest
+from running_jobs import JOB, UID, RunningJob, contents
+
+from stateshift import (
+    BigInt,
+    Edits,
+    Job,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    MigrationOptions,
+    Operator,
+    Savepoint,
+    TargetExists,
+    UnsupportedFormat,
+    ValueNotConvertible,
+    ValueStateDescriptor,
+    migrate,
+)
+from stateshift.state.following import comparison
+from stateshift.state.following.database import ConvertedDatabase
+from stateshift.state.following.follower import Follower
+from stateshift.state.savepoint.verify import verify
+
+NEW = Job([
+    Operator(
+        UID,
+        key=int,
+        states=[
+            ValueStateDescriptor("number", BigInt),
+            ListStateDescriptor("events", BigInt),
+            MapStateDescriptor("counts", str, BigInt),
+        ],
+    )
+])
+OPTIONS = MigrationOptions(edits=Edits(rename_states=(("count", "number"),)))
+CONVERTED = ("count", "events", "counts")
+OTHER_JOB = JOB[::-1]
+
+
+@pytest.fixture
+def job(tmp_path):
+    running = RunningJob(tmp_path / "job")
+    yield running
+    running.stop()
+
+
+@pytest.fixture(params=["looked up", "compared"])
+def way(request, monkeypatch):
+    """Whether changes are found by the keys of files, or by comparing all entries."""
+    monkeypatch.setattr(comparison, "_DENSE", 1e9 if request.param == "looked up" else -1)
+
+
+@pytest.fixture
+def follower(job, tmp_path):
+    """`follower()`: one as by a new process, which goes on with what there is."""
+    return lambda place=None: Follower(place or job.checkpoints / JOB, tmp_path / "out", NEW, OPTIONS)
+
+
+@pytest.fixture
+def same(tmp_path):
+    """`same(snapshot)`: finish with it; the result and its lineage are those of a migration of it as a whole."""
+
+    def check(snapshot, follower):
+        report = follower.finish(snapshot)
+        migrate(snapshot, tmp_path / "full", NEW, OPTIONS)
+        assert contents(tmp_path / "full") == contents(tmp_path / "out")
+        counts = [
+            sorted(map(repr, Savepoint.open(tmp_path / name).lineage.states)) for name in ("full", "out")
+        ]
+        assert counts[0] == counts[1]
+        assert verify(Savepoint.open(tmp_path / "out")).ok
+        assert not follower.work.exists()
+        return report
+
+    return check
+
+
+def number(value):
+    return struct.pack(">q", value)
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("seed", range(2))
+def test_every_value_is_that_of_a_full_migration(job, follower, same, tmp_path, seed):
+    drawn = random.Random(seed)
+    pool = {name: job.entries(name) for name in CONVERTED}
+    current = None
+    for _ in range(6):
+        for name in CONVERTED:
+            keys, values = list(pool[name]), list(pool[name].values())
+            for key in drawn.sample(keys, 30):
+                if drawn.random() < 0.5:
+                    job.delete(name, key)
+                else:
+                    job.put(name, key, drawn.choice(values))
+            if drawn.random() < 0.3:
+                job.delete_range(name, *sorted(drawn.sample(keys, 2)))
+            if drawn.random() < 0.3:
+                job.compact(name)
+        before, checkpoint = current, job.checkpoint()
+        if drawn.random() < 0.6:
+            current = current if drawn.random() < 0.5 and current is not None else follower()
+            assert current.step().is_up_to_date
+        job.subsume(checkpoint.parent / f"chk-{job.number - 1}") if job.number > 1 else None
+        del before
+    snapshot = checkpoint if drawn.random() < 0.5 else job.savepoint(tmp_path / "last")
+    report = same(snapshot, follower())
+    assert {"note"} == {one.state for one in report.kept}
+
+
+@pytest.mark.usefixtures("way")
+def test_a_key_that_was_deleted_and_compacted_away_is_gone(job, follower, same):
+    keys = sorted(job.entries("count"))
+    job.put("count", keys[0], number(1))
+    job.checkpoint()
+    follower().step()
+
+    job.delete("count", keys[0])
+    job.compact("count")
+
+    checkpoint = job.checkpoint()
+    same(checkpoint, follower())
+    assert 299 == len(contents(follower()._target.place)["number"])
+
+
+@pytest.mark.usefixtures("way")
+def test_a_checkpoint_that_was_abandoned_stays_in_the_comparison(job, follower, same, monkeypatch):
+    """A key is put in it only, and has no record in the checkpoints before and after."""
+    keys = sorted(job.entries("count"))
+    job.delete("count", keys[5])
+    job.compact("count")
+    job.checkpoint()
+    follower().step()
+
+    job.put("count", keys[5], number(7))
+    some = sorted(job.entries("events"))[0]
+    job.put("events", some, job.entries("events")[some] + b"," + number(8))
+    job.checkpoint()
+    write = ConvertedDatabase.write
+
+    def failing(self, state, puts, deleted):
+        if state == "events":
+            raise ValueNotConvertible("a value does not fit")
+        write(self, state, puts, deleted)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ConvertedDatabase, "write", failing)
+        with pytest.raises(ValueNotConvertible):
+            follower().step()
+
+    job.delete("count", keys[5])
+    job.compact("count")
+    checkpoint = job.checkpoint()
+    shutil.rmtree(checkpoint.parent / "chk-2")
+    same(checkpoint, follower())
+
+
+@pytest.mark.usefixtures("way")
+def test_ranges_that_were_deleted(job, follower, same):
+    job.checkpoint()
+    follower().step()
+    keys = sorted(job.entries("counts"))
+    job.delete_range("counts", keys[40], keys[90])
+    same(job.checkpoint(), follower())
+
+
+def test_after_a_full_compaction(job, follower, same):
+    job.checkpoint()
+    follower().step()
+    keys = sorted(job.entries("count"))
+    job.delete("count", keys[3])
+    for name in CONVERTED:
+        job.compact(name)
+    same(job.checkpoint(), follower())
+
+
+def test_a_job_that_was_restarted_from_an_older_checkpoint_begins_again(job, follower, same):
+    """Its backend uses the numbers of files once more, for others."""
+    keys = sorted(job.entries("count"))
+    first = job.checkpoint()
+    job.put("count", keys[0], number(1))
+    job.checkpoint()
+    follower(job.checkpoints).step()
+
+    job.stop()
+    job.start(first, OTHER_JOB)
+    job.put("count", keys[1], number(2))
+    last = job.checkpoint()
+    following = follower(job.checkpoints)
+    status = following.step()
+
+    assert str(last) == status.checkpoint
+    (told,) = status.begun_again
+    assert "the id of the backend" in told
+    same(last, following)
+
+
+def test_a_checkpoint_that_is_deleted_meanwhile_is_no_error(job, follower, monkeypatch):
+    from stateshift.state.following import follower as module
+
+    first = job.checkpoint()
+    newest = module.newest_checkpoint
+    asked = []
+
+    def deleting(place):
+        found = newest(place)
+        if not asked:
+            job.put("count", min(job.entries("count")), number(9))
+            job.compact("count")
+            job.checkpoint()
+            job.subsume(first)
+        asked.append(found)
+        return found
+
+    monkeypatch.setattr(module, "newest_checkpoint", deleting)
+    monkeypatch.setattr(module, "_AGAIN_S", 0)
+    status = follower().step()
+
+    assert 2 == len(asked)
+    assert status.checkpoint.endswith("chk-2")
+
+
+def test_files_of_the_job_are_only_read_and_those_it_deletes_are_told(job, follower, tmp_path):
+    first = job.checkpoint()
+    seen = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in job.checkpoints.rglob("*") if path.is_file()}
+    following = follower()
+    assert 0 == following.step().linked_bytes
+    assert seen == {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in seen}
+
+    for name in CONVERTED:
+        job.compact(name)
+    job.checkpoint()
+    job.subsume(first)
+    assert following._updated().linked_bytes > 0
+    assert 0 == following.step().linked_bytes
+
+
+def test_only_one_process_works_in_a_folder(job, follower):
+    job.checkpoint()
+    following = follower()
+    with following._locked(), pytest.raises(TargetExists, match="another process"):
+        follower().step()
+
+
+def test_one_that_follows_sees_that_another_has_finished(job, follower):
+    checkpoint = job.checkpoint()
+    following = follower()
+    following.step()
+    follower().finish(checkpoint)
+
+    assert following.step().finished
+    assert not following.work.exists()
+
+
+def test_what_cannot_be_followed_is_told(job, tmp_path):
+    job.checkpoint()
+    following = Follower(job.checkpoints / JOB, tmp_path / "out", NEW, MigrationOptions(parallelism=3, edits=OPTIONS.edits))
+
+    with pytest.raises(UnsupportedFormat, match="no state can be converted while the job runs.*key groups"):
+        following.step()
+
+
+def test_values_get_one_time_of_reference(job, tmp_path):
+    """Those that are converted at the end, too: else equal values would differ."""
+    from datetime import timedelta
+
+    states = [ValueStateDescriptor("count", int, time_to_live=timedelta(hours=1))]
+    new = Job([Operator(UID, key=int, states=states)])
+    job.checkpoint()
+    Follower(job.checkpoints / JOB, tmp_path / "out", new).step()
+    noted = json.loads((tmp_path / "out.following" / "following.json").read_text())["reference_time"]
+    keys = sorted(job.entries("count"))
+    job.put("count", keys[0], number(12))
+
+    report = Follower(job.checkpoints / JOB, tmp_path / "out", new).finish(job.checkpoint())
+
+    assert noted
+    states = Savepoint.open(tmp_path / "out").operator(UID).state("count")
+    assert 1 == len({entry.timestamp for entry in states.read_entries()}) if hasattr(next(iter(states.read_entries())), "timestamp") else True
+    assert report.plan.reference_time is not None
+
+
+@pytest.mark.parametrize("is_local", [True, False])
+def test_the_folder_of_the_work(tmp_path, is_local):
+    from stateshift import DeclarationError
+
+    if is_local:
+        assert tmp_path / "out.following" == Follower(tmp_path, tmp_path / "out").work
+    else:
+        with pytest.raises(DeclarationError, match="needs a local folder"):
+            Follower(tmp_path, "s3://bucket/out")
