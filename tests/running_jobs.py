@@ -152,7 +152,9 @@ class RunningJob:
             for path in paths
             if path.name.startswith("MANIFEST-") or path.name in {"CURRENT", newest}
         )
-        self.uploaded = {file.name: file.stream for file in tables} if shared is not None else self.uploaded
+        if shared is not None:
+            self.uploaded = {file.name: file.stream for file in tables}
+            self.newest = [file.stream for file in (*tables, *private)]
         metadata = read_metadata((self.snapshot / METADATA).read_bytes())
         changed = {"backend_id": self.backend, "handle_id": str(uuid.uuid4()), "checkpoint_id": self.number}
 
@@ -170,7 +172,7 @@ class RunningJob:
     def subsume(self, checkpoint):
         """Delete a checkpoint, and the files that the newest one does not have."""
         shutil.rmtree(checkpoint)
-        kept = {handle.uri.rpartition("/")[2] for handle in self.uploaded.values()}
+        kept = {stream.uri.rpartition("/")[2] for stream in self.newest}
         for path in (checkpoint.parent / "shared").iterdir():
             if path.name not in kept:
                 path.unlink()

@@ -71,6 +71,7 @@ class FollowStatus:
         states: The states that are followed, each as operator and name.
         at_the_end: The states that are converted at the end only, each with the reason.
         begun_again: The subtasks that began again since the process started, each with the reason.
+        finished: Whether another process has called `finish`, so that there is nothing left to follow.
     """
 
     checkpoint: str = ""
@@ -82,6 +83,7 @@ class FollowStatus:
     states: tuple[str, ...] = ()
     at_the_end: tuple[str, ...] = ()
     begun_again: tuple[str, ...] = ()
+    finished: bool = False
 
     @property
     def is_up_to_date(self) -> bool:
@@ -153,6 +155,11 @@ class Follower:
         self._subtasks: list[FollowedSubtask] = []
         self.status = FollowStatus()
 
+    @property
+    def target(self) -> str:
+        """The place of the new savepoint."""
+        return self._target.place
+
     # Following
 
     def step(self) -> FollowStatus:
@@ -166,6 +173,10 @@ class Follower:
             StateShiftError: As in `stateshift.migrate`; what is converted stays, and the next call goes on.
         """
         with self._locked():
+            if self.status.newest and not (self.work / _NOTES).exists():
+                shutil.rmtree(self.work, ignore_errors=True)
+                self.status = attrs.evolve(self.status, finished=True)
+                return self.status
             for left in reversed(range(_TRIES)):
                 newest = newest_checkpoint(self._place)
                 if newest is None or newest.place == self.status.checkpoint:
