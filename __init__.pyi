@@ -113,6 +113,8 @@ from .state.backends.restore_check import RestoreRefused as RestoreRefused
 from .state.backends.rocksdb.backend import EmbeddedRocksDBStateBackend as EmbeddedRocksDBStateBackend
 from .state.backends.rocksdb.options import RocksDBOptionsFactory as RocksDBOptionsFactory
 from .state.columnar.bootstrap import BootstrapReport as BootstrapReport
+from .state.following.follower import Follower as Follower
+from .state.following.follower import FollowStatus as FollowStatus
 from .state.job import Job as Job
 from .state.job import Operator as Operator
 from .state.job import load_job as load_job

@@ -121,7 +121,7 @@ class _Told:
     """
 
     def __init__(self, *, with_json: bool) -> None:
-        self._with_json, self._told_s, self._last = with_json, 0.0, ("", "", False)
+        self._with_json, self._told_s, self._last = with_json, time.monotonic(), ("", "", False)
         self._known = set[str]()
 
     def __call__(self, status: FollowStatus) -> None:

@@ -1,4 +1,4 @@
-"""A job with state in RocksDB that writes incremental checkpoints as Flink does, without Flink: quick, and told what to do.
+"""A job with state in RocksDB that writes incremental checkpoints as Flink does, but is quick and obeys a test.
 
 The database is that of a native savepoint of ours, opened by rocksdict: its entries are put, deleted and compacted by
 the test. Each checkpoint uploads new files under new names, and lists the others again.
@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from pathlib import Path
 
 import attrs
 import native_snapshots
 import rocksdict
 
 from stateshift import (
+    Job,
     ListStateDescriptor,
     MapStateDescriptor,
     MigrationOptions,
     Operator,
-    Job,
     Savepoint,
     SavepointFormatType,
     SavepointWriter,
@@ -84,8 +83,7 @@ class RunningJob:
         self.database.close()
 
     def family(self, name):
-        found = self.database.get_column_family(name)
-        return found
+        return self.database.get_column_family(name)
 
     def entries(self, name):
         """The raw entries of a state."""
@@ -114,7 +112,9 @@ class RunningJob:
     def checkpoint(self):
         """Complete the next checkpoint; give its folder."""
         self.number += 1
-        return self._write(self.checkpoints / self.job_id / f"chk-{self.number}", self.checkpoints / self.job_id / "shared")
+        return self._write(
+            self.checkpoints / self.job_id / f"chk-{self.number}", self.checkpoints / self.job_id / "shared"
+        )
 
     def savepoint(self, folder):
         """Take a native savepoint: all files under new names."""

@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from ..formats.flink.blocks import Block
     from ..formats.flink.keyed_stream import KeyedStreamHeader
     from ..migration.tasks import KeyedTask
-    from ..publication.lineage import StateCount
     from ..rocksdb.database import Items
     from ..transcode.executor_choice import ExecutorName
     from .comparison import Change

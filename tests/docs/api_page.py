@@ -77,7 +77,7 @@ PAGES = {
             """,
         ),
         "Savepoints": ("stateshift", "open_savepoint Savepoint SavepointWriter verify VerifyReport"),
-        "Migrating": ("stateshift", "migrate MigrationReport Progress"),
+        "Migrating": ("stateshift", "migrate MigrationReport Progress Follower FollowStatus"),
         "What a migration is told": (
             "stateshift",
             "MigrationOptions Edits parse_edits BadValues Compression SavepointFormatType IfTargetExists",

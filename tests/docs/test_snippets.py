@@ -54,6 +54,7 @@ NOT_RUN_PREFIXES = (
     "pip install ",  # tests/test_packaging.py installs
 )
 NOT_RUN = {
+    "$ flink stop --type native --savepointPath /data/savepoints JOB": "no Flink cluster here",
     "$ stateshift check spark:tests/fixtures/spark-4.3/checksums/checkpoint --query clicks:changed": (
         "each check starts Spark; the same is checked in Python"
     ),

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
-import random
 import re
-import signal
 import subprocess
-import sys
 import time
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-
-import pytest
 
 from stateshift import (
     BigInt,
@@ -31,18 +25,20 @@ from stateshift.state.savepoint.verify import verify
 
 PROGRAMS = Path(__file__).parent / "flink-restore"
 UID = "changing"
-NEW = Job([
-    Operator(
-        UID,
-        key=int,
-        states=[
-            ValueStateDescriptor("count", BigInt),
-            ListStateDescriptor("events", BigInt),
-            MapStateDescriptor("counts", str, BigInt),
-            ValueStateDescriptor("session", BigInt, time_to_live=timedelta(seconds=5)),
-        ],
-    )
-])
+NEW = Job(
+    [
+        Operator(
+            UID,
+            key=int,
+            states=[
+                ValueStateDescriptor("count", BigInt),
+                ListStateDescriptor("events", BigInt),
+                MapStateDescriptor("counts", str, BigInt),
+                ValueStateDescriptor("session", BigInt, time_to_live=timedelta(seconds=5)),
+            ],
+        )
+    ]
+)
 
 
 @contextmanager
@@ -75,6 +71,7 @@ def savepoint(tell, folder):
 
 def checkpoints_of(place, count, patience_s=60):
     """Wait until one job has so many completed checkpoints more."""
+
     def newest():
         return max((int(path.parent.name[4:]) for path in place.glob("*/chk-*/_metadata")), default=0)
 

@@ -1,0 +1,96 @@
+"""`stateshift migrate --follow` and `--finish`, as commands."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+from running_jobs import JOB, RunningJob, contents
+
+from stateshift import Savepoint
+from stateshift.state.savepoint.verify import verify
+
+JOB_FILE = """
+from stateshift import BigInt, Job, Operator, ValueStateDescriptor
+
+job = Job([Operator("op", key=int, states=[ValueStateDescriptor("count", BigInt)])])
+"""
+
+
+@pytest.fixture
+def job(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "counting.py").write_text(JOB_FILE, encoding="utf-8")
+    running = RunningJob(tmp_path / "job", keys=100)
+    yield running
+    running.stop()
+
+
+def test_following_then_finishing(run, job, tmp_path):
+    job.checkpoint()
+    ran = run("migrate", job.checkpoints, "out", "--job", "counting:job", "--follow", "--once")
+    assert 0 == ran.status
+    assert "chk-1 is converted" in ran.stdout
+
+    job.delete("count", min(job.entries("count")))
+    last = job.savepoint(tmp_path / "last")
+    ran = run("migrate", last, "out", "--job", "counting:job", "--finish")
+
+    assert 0 == ran.status
+    assert "99 entries of 1 state converted, in out" in ran.stdout.replace(str(tmp_path) + "/", "")
+    assert 99 == len(contents(tmp_path / "out")["count"])
+    assert verify(Savepoint.open(tmp_path / "out")).ok
+
+
+def test_each_line_of_json_is_a_status(run, job):
+    job.checkpoint()
+    ran = run("migrate", job.checkpoints / JOB, "out", "--job", "counting:job", "--follow", "--once", "--json")
+
+    (line,) = ran.stdout.splitlines()
+    told = json.loads(line)
+    assert told["up_to_date"]
+    assert ["op: count"] == told["states"]
+    assert {"checkpoint", "newest", "lag_s", "bytes_left", "linked_bytes", "stop_s", "at_the_end"} < told.keys()
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_says_that_nothing_is_lost(job, tmp_path, how):
+    command = [sys.executable, "-m", "stateshift", "migrate", job.checkpoints, "out", "--job", "counting:job"]
+    job.checkpoint()
+    process = subprocess.Popen(
+        [*map(str, command), "--follow"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert "chk-1 is converted" in process.stdout.readline()
+    process.send_signal(how)
+    _, told = process.communicate(timeout=30)
+
+    assert 130 == process.returncode
+    assert f"{tmp_path}/out.following: the same command goes on" in " ".join(told.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--follow", "--finish"], "give one of them"),
+        (["--follow", "--dry-run"], "--dry-run is not for --follow and --finish"),
+        (["--finish", "--master", "local"], "--master is not for"),
+        (["--throttle", "3"], "--throttle is only for --follow"),
+        (["--work", "here"], "--work is only for --follow"),
+    ],
+)
+def test_what_does_not_go_together(run, job, options, why):
+    ran = run("migrate", job.checkpoint(), "out", "--job", "counting:job", *options)
+
+    assert 2 == ran.status
+    assert why in " ".join(ran.stderr.split())
+
+
+@pytest.mark.usefixtures("job")
+def test_a_folder_that_is_not_there(run, tmp_path):
+    ran = run("migrate", tmp_path / "nowhere", "out", "--job", "counting:job", "--follow", "--once")
+
+    assert 3 == ran.status
+    assert "nowhere" in ran.stderr
