@@ -147,7 +147,7 @@ class Follower:
         if not work and not self._target.is_local:
             raise DeclarationError(
                 "what is converted needs a local folder, and the target is on a store",
-                advice="name a folder for it: --work FOLDER, or work=…",
+                advice="name a local folder for it as the place of the work",
             )
         self.work = Path(work or f"{self._target.place}{_SUFFIX}").absolute()
         self._most, self._allow_roots, self._tell = most_bytes_per_s, tuple(allow_roots), tell
