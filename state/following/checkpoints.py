@@ -79,12 +79,6 @@ def _newest_of(job: Folder) -> tuple[float, Folder] | None:
     return None
 
 
-def number_of(checkpoint: Folder) -> int:
-    """Return the number of a checkpoint by its folder; 0 for a savepoint."""
-    found = _CHECKPOINT.fullmatch(checkpoint.place.rpartition("/")[2])
-    return int(found[1]) if found else 0
-
-
 @attrs.frozen(slots=False)
 class LinkedSnapshot:
     """The database of one subtask in a snapshot, whose files are ours. Created with `linked` or `read`.

@@ -198,6 +198,12 @@ class Follower:
         completed_s = checkpoint.written_s("_metadata")
         prepared = self._prepared(Savepoint.open(checkpoint.place, allow_roots=self._allow_roots))
         subtasks = self._followed(prepared)
+        if not subtasks:
+            raise UnsupportedFormat(
+                "no state can be converted while the job runs" + "".join(f"; {why}" for why in self.status.at_the_end),
+                advice="stop the job with a savepoint, and migrate that",
+                savepoint=checkpoint.place,
+            )
         for subtask in subtasks:
             subtask.link()
         if self._completed_s:
@@ -228,7 +234,7 @@ class Follower:
         time_of = prepared.plan.reference_time
         if not notes:
             self.work.mkdir(parents=True, exist_ok=True)
-            told = {"target": self._target.place, "reference_time": None if time_of is None else time_text(time_of)}
+            told = {"reference_time": None if time_of is None else time_text(time_of)}
             Folder.at(self.work).write(_NOTES, json.dumps(told).encode())
         return prepared
 
@@ -253,12 +259,6 @@ class Follower:
                 if found.states:
                     home = self.work / f"{task.plan.operator_id}-{task.subtask}"
                     subtasks.append(FollowedSubtask(home, task, source, found, self._took))
-        if not subtasks:
-            raise UnsupportedFormat(
-                "no state can be converted while the job runs" + "".join(f"; {why}" for why in at_the_end),
-                advice="stop the job with a savepoint, and migrate that",
-                savepoint=prepared.savepoint.place,
-            )
         homes = {one.home.name for one in subtasks}
         for home in self.work.iterdir():
             if home.is_dir() and home.name not in homes:
@@ -325,11 +325,17 @@ class Follower:
             progress: As in `stateshift.migrate`.
 
         Raises:
+            DeclarationError: Nothing was followed with this target.
             StateShiftError: As in `stateshift.migrate`; what is converted stays, and another call goes on.
         """
         savepoint = Savepoint.open(snapshot, allow_roots=self._allow_roots)
         with self._locked(waits=True):
             notes, options = self._notes(), self._options
+            if not notes:
+                raise DeclarationError(
+                    f"nothing was converted in {self.work} while the job ran",
+                    advice=("check the names of the target and of the folder of the work", "migrate without finishing"),
+                )
             if options.reference_time is None and notes.get("reference_time"):
                 options = attrs.evolve(options, reference_time=parse_time(notes["reference_time"]))
             report = migrate_savepoint(

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ...compat.plan import MigrationPlan
+from ...compat.plan import MigrationPlan, StateAction
 from ...compat.plan_data import to_data
 from ...serializers.errors import (
     CorruptFile,
@@ -45,6 +45,7 @@ from ..migration.tasks import NOTHING_KEPT
 from ..progress import count_bytes
 from ..storage.files import Folder
 from ..transcode.executor_choice import choose_executor
+from ..transcode.frames import add_keys
 from .checkpoints import LinkedSnapshot
 from .comparison import changes, different_files
 from .database import ConvertedDatabase
@@ -63,7 +64,8 @@ if TYPE_CHECKING:
 _PROGRESS, _CONVERTED, _SNAPSHOT = "progress.json", "converted", "snapshot-"
 _NOTED_EACH_S = 20.0
 _PIECE_BYTES = 4 << 20
-_CHUNK_BYTES = 256 << 20
+_FIRST_BYTES = 32 << 20
+"""How much is converted before the first note: it shows how much is in the time between two."""
 _CHECKSUMS = 1 << 64
 _MOST_ABANDONED = 3
 
@@ -331,14 +333,15 @@ class FollowedSubtask:
     def _convert_all(self, task: KeyedTask, snapshot: LinkedSnapshot) -> None:
         """Convert everything, some key groups at a time; what they became is noted after each time."""
         record, groups, place = self._record, task.key_groups, Folder.at(self.home / "written")
-        executor = choose_executor(snapshot.table_bytes)
-        step = max(1, len(groups) * _CHUNK_BYTES // max(snapshot.table_bytes, 1))
-        starts = range(max(record.converted, groups.start), groups.stop, step)
-        if not starts:
-            return
+        executor = choose_executor(snapshot.table_bytes, compiles=True)
+        start, step = (
+            max(record.converted, groups.start),
+            max(1, len(groups) * _FIRST_BYTES // (snapshot.table_bytes + 1)),
+        )
         shutil.rmtree(place.place, ignore_errors=True)
         place.create()
-        for start in starts:
+        while start < groups.stop:
+            began = time.monotonic()
             part, tallies = range(start, min(start + step, groups.stop)), self._tallies()
             piece = attrs.evolve(task, key_groups=part)
             with (
@@ -351,7 +354,8 @@ class FollowedSubtask:
                 stream.write(part, output.writer)
                 written = output.finish()
             self._converted.add(written, place, start)
-            record.converted = part.stop
+            start = record.converted = part.stop
+            step = max(1, min(4 * step, int(step * _NOTED_EACH_S / (time.monotonic() - began + 0.01))))
             record.running = {name: attrs.asdict(tally) for name, tally in tallies.items()}
             self._note()
         shutil.rmtree(place.place, ignore_errors=True)
@@ -400,8 +404,8 @@ class FollowedSubtask:
         puts, added = conversion.converted(state, [(one.key, one.after) for one in found])
         gone, counts = set[bytes](), self._record.running.setdefault(state, {})
         for at in range(len(found[0].before)):
-            before, removed = conversion.converted(state, [(one.key, one.before[at]) for one in found])
-            gone |= before.keys() - puts.keys()
+            before, removed = conversion.removed(state, [(one.key, one.before[at]) for one in found])
+            gone |= before - puts.keys()
             if at == 0:
                 for name, count in attrs.asdict(added).items():
                     changed = counts.get(name, 0) + count - getattr(removed, name)
@@ -443,6 +447,20 @@ class _Conversion:
         """Return the name of a state after the migration."""
         info = self.stored.states[self.stored.state_id(state)]
         return new_name(info, self.task.plan.state(state, keyed=True))
+
+    def removed(self, state: str, items: Sequence[tuple[bytes, bytes | None]]) -> tuple[set[bytes], Tally]:
+        """Return the keys of what some entries had become, and the counts, as `converted`.
+
+        Values are converted for that only where entries get other keys, or some are left out.
+        """
+        plan = self.task.plan.state(state, keyed=True)
+        value = None if plan is None or plan.action is not StateAction.CONVERT else plan.value
+        if plan is None or value is None or value.expired_until_ms is not None or plan.user_key is not None:
+            entries, tally = self.converted(state, items)
+            return {*entries}, tally
+        keys = {key for key, stored in items if stored is not None}
+        count, checksum = len(keys), add_keys(0, keys)
+        return keys, Tally(read=count, written=count, entries=count, keys_read=checksum, keys_written=checksum)
 
     def converted(self, state: str, items: Sequence[tuple[bytes, bytes | None]]) -> tuple[dict[bytes, bytes], Tally]:
         """Return what some entries of a state become, and the counts; those without a value are left out.
