@@ -61,7 +61,7 @@ interop-pyflink: $(INSTALLED) $(PYFLINK_MADE) ## real PyFlink 2.3 beside ours (1
 	@STATESHIFT_INTEROP=required STATESHIFT_PYFLINK="$(PYFLINK)" $(PY) -m pytest -m interop tests/interop/pyflink $(ARGS)
 
 interop-native: $(INSTALLED) ## the same of native savepoints that we write, whole: from each snapshot of RocksDB and ForSt, by 2.3 and 1.20; blue and green
-	@STATESHIFT_INTEROP="$(STATESHIFT_INTEROP)" $(PY) -m pytest -m interop tests/interop/test_written_native.py tests/docs/test_snippets.py $(ARGS)
+	@STATESHIFT_INTEROP="$(STATESHIFT_INTEROP)" $(PY) -m pytest -m interop tests/interop/test_written_native.py tests/interop/test_heap_timers.py tests/docs/test_snippets.py $(ARGS)
 
 follow: $(INSTALLED) ## a job of real Flink followed while its state changes: killed, restarted, rescaled (three minutes each); SEEDS=1,2,3
 	@STATESHIFT_INTEROP="$(STATESHIFT_INTEROP)" STATESHIFT_FOLLOW_SEEDS="$(or $(SEEDS),1)" $(PY) -m pytest -m interop tests/interop/test_following.py $(ARGS)

@@ -16,6 +16,7 @@ ARGUMENTS = "stateshift.arguments"
 """The key in the context's `meta` for the command line after the name of the command, as it was typed."""
 _OF_THE_ANSWER = {"--json"}
 _SQL_PLAN = "stateshift.sql_plan"
+_TIMERS = "state.backend.rocksdb.timer-service.factory"
 
 
 def options_given(other: str, *, only: Iterable[str] = ()) -> str:
@@ -50,7 +51,7 @@ def starts_with_plan(place: str) -> None:
     click.get_current_context().meta[_SQL_PLAN] = place
 
 
-def flink_command(place: str, *, with_orphans: bool, is_native: bool = False) -> str:
+def flink_command(place: str, *, with_orphans: bool, is_native: bool = False, has_timers: bool = False) -> str:
     """Return the command that starts a Flink job on a savepoint; arguments as in `start_lines`.
 
     A query of Flink SQL is started by statements.
@@ -61,11 +62,13 @@ def flink_command(place: str, *, with_orphans: bool, is_native: bool = False) ->
     if plan:
         unclaimed = " SET 'execution.state-recovery.ignore-unclaimed-state' = 'true';" if with_orphans else ""
         claim = " SET 'execution.state-recovery.claim-mode' = 'NO_CLAIM';" if is_native else ""
-        start = f"{claim}{unclaimed} EXECUTE PLAN {_literal(plan)};"
+        timers = f" SET '{_TIMERS}' = 'ROCKSDB';" if has_timers else ""
+        start = f"{claim}{timers}{unclaimed} EXECUTE PLAN {_literal(plan)};"
         return f"SET 'execution.state-recovery.path' = {_literal(place)};{start}"
     orphans = " --allowNonRestoredState" if with_orphans else ""
     claim = " --claimMode NO_CLAIM" if is_native else ""
-    return f"flink run -s {shell_word(place)}{claim}{orphans} …"
+    timers = f" -D{_TIMERS}=ROCKSDB" if has_timers else ""
+    return f"flink run -s {shell_word(place)}{claim}{timers}{orphans} …"
 
 
 def _literal(text: str) -> str:
@@ -79,6 +82,7 @@ def start_lines(
     with_orphans: bool,
     must_declare: bool = False,
     is_native: bool = False,
+    has_timers: bool = False,
     moved_from: Sequence[str] = (),
 ) -> list[str]:
     """Return how a Flink job starts on a savepoint, or why it cannot.
@@ -92,6 +96,8 @@ def start_lines(
         must_declare: Whether an operator has raw keyed state that it must declare.
         is_native: Whether it is a native savepoint of ours, whose first checkpoint would be broken by `CLAIM`
             (FLINK-39964).
+        has_timers: Whether its timers are in files of RocksDB: a job that keeps timers on the heap does not find them
+            there, and Flink does not say so.
         moved_from: The folders in which a moved checkpoint names its files.
     """
     if flink_restorable is False:
@@ -101,7 +107,10 @@ def start_lines(
         places = " and ".join(moved_from)
         make = f"stateshift migrate {shell_word(place)} NEW_SAVEPOINT"
         return [f"start the job: not on this checkpoint, since Flink looks for its files in {places}; first {make}"]
-    lines = [f"start the job: {flink_command(place, with_orphans=with_orphans, is_native=is_native)}"]
+    command = flink_command(place, with_orphans=with_orphans, is_native=is_native, has_timers=has_timers)
+    lines = [f"start the job: {command}"]
+    if has_timers:
+        lines.append("  (the timers are in files of RocksDB: a job that keeps its own on the heap would lose them)")
     if with_orphans:
         lines.append("  (an operator of the savepoint is not in the job; Flink drops its state only with this option)")
     if must_declare:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from ...compat.description import uid_order
+from ...compat.description import StateKind, uid_order
 from ...compat.explain import finding_line
 from ...compat.likeness import FEW, OF_CHECK, alike, some
 from ...compat.reference_time import time_text
@@ -74,6 +74,7 @@ def report_start_lines(report: MigrationReport) -> list[str]:
         with_orphans=_has_orphans(report),
         must_declare=report.must_declare,
         is_native=_is_native(report),
+        has_timers=_has_native_timers(report),
     )
 
 
@@ -81,7 +82,12 @@ def start_command(report: MigrationReport) -> str | None:
     """Return how a Flink job starts on the result; None after a dry run, and if Flink cannot restore it."""
     if report.dry_run or report.query is not None or not _is_flink_restorable(report):
         return None
-    return flink_command(report.target, with_orphans=_has_orphans(report), is_native=_is_native(report))
+    return flink_command(
+        report.target,
+        with_orphans=_has_orphans(report),
+        is_native=_is_native(report),
+        has_timers=_has_native_timers(report),
+    )
 
 
 def _is_flink_restorable(report: MigrationReport) -> bool:
@@ -91,6 +97,11 @@ def _is_flink_restorable(report: MigrationReport) -> bool:
 def _is_native(report: MigrationReport) -> bool:
     """Whether a job must not claim the result: its files have relative names (FLINK-39964)."""
     return any(operator.is_native for operator in report.plan.operators) and not report.plan.absolute
+
+
+def _has_native_timers(report: MigrationReport) -> bool:
+    states = (state for operator in report.plan.operators if operator.is_native for state in operator.states)
+    return any(state.kind is StateKind.TIMERS for state in states)
 
 
 def _has_orphans(report: MigrationReport) -> bool:

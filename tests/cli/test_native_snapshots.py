@@ -18,6 +18,7 @@ from stateshift.state.formats.flink.metadata import METADATA, read_metadata, wri
 
 CLAIMED = "rocksdb-incremental-tuple-claimed"
 MERGED = "rocksdb-incremental-merged-files"
+TIMERS = "state.backend.rocksdb.timer-service.factory"
 CANONICAL = ("--format", "canonical")
 COUNT = 'ValueStateDescriptor("count", int)'
 CHANGED = 'ValueStateDescriptor("count", BigInt)'
@@ -84,7 +85,8 @@ def test_it_stays_native_without_a_word(run, tmp_path, name):
 
     assert (0, 0) == (planned.status, migrated.status), planned.stderr + migrated.stderr
     assert "in new files of RocksDB" in planned.stdout
-    assert f"flink run -s {tmp_path / 'new'} --claimMode NO_CLAIM …" in migrated.stdout
+    started = f"flink run -s {tmp_path / 'new'} --claimMode NO_CLAIM -D{TIMERS}=ROCKSDB …"
+    assert started in " ".join(migrated.stdout.split())
     assert 0 == run("verify", tmp_path / "new").status
     assert "values: equal in" in run("diff", place, tmp_path / "new").stdout
     assert {"database", None} == {

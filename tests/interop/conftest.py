@@ -96,6 +96,15 @@ class Flink:
             assert out.exists(), f"Flink neither restored nor refused (status {ran.returncode}):\n{ran.stderr}"
             return json.loads(out.read_text(encoding="utf-8"))
 
+    def write_timers(self, target, *options):
+        """Run the job of `HeapTimers.java` up to a canonical savepoint below a folder; give the place of that."""
+        script = f'. "$HERE/env.sh"; setup {self.release} "$JARS" ""; '
+        script += 'flink 1 fx.HeapTimers --write --snapshot canonical --out "$0" --root "$0/checkpoints" "$@"'
+        variables = {"HERE": str(PROGRAMS), "JARS": str(self.jars), "WORK": str(self.work), "TMPDIR": str(target)}
+        ran = _run(["bash", "-euo", "pipefail", "-c", script, target, *options], self.jdk, variables, timeout_s=120)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        return target / "savepoint"
+
     def go_on(self, savepoint, events, *options):
         """Run the jobs of `WindowJobs.java` from a savepoint over the events of a file; give what windows emitted."""
         with tempfile.TemporaryDirectory(prefix="stateshift-flink-") as scratch:

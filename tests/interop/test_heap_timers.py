@@ -28,10 +28,10 @@ def migrated(root, tmp_path_factory):
     return of
 
 
-def fired(flink, savepoint, backend, timers, parallelism, *options):
+def fired(flink, savepoint, backend, timers, parallelism, *options, patience_s=5):
     """Give the timers that fired, with the values that their keys had, by operator."""
     places = ["--backend", backend, "--timers", timers, "--parallelism", str(parallelism)]
-    ran = flink("2.3").fire(savepoint, *places, "--expect", "30", "--patience-s", "5", *options)
+    ran = flink("2.3").fire(savepoint, *places, "--expect", "30", "--patience-s", str(patience_s), *options)
     assert "restored" == ran["status"], ran["causes"]
     return ran["operators"]
 
@@ -58,3 +58,18 @@ def test_flink_itself_has_no_timers_from_its_native_savepoint(flink, savepoint_o
 
     counted = {one["uid"]: {domain: len(timers) for domain, timers in one["timers"].items()} for one in operators}
     assert expected_of(name, version=version)["fired"] == counted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [("--backend", "hashmap"), ("--timers", "HEAP")], ids=["hashmap", "rocksdb"])
+def test_timers_of_a_canonical_savepoint_fire_from_a_native_one_if_the_job_keeps_them_in_rocksdb(
+    flink, tmp_path, options
+):
+    """Else Flink goes on without them, and does not say so: the printed command sets where they are kept."""
+    source = flink("2.3").write_timers(tmp_path, *options)
+    migrate(source, tmp_path / "native", WIDER, MigrationOptions(format=SavepointFormatType.NATIVE))
+    expected = json.loads((tmp_path / "expected.json").read_text(encoding="utf-8"))["operators"]
+
+    assert rows(expected) == rows(fired(flink, tmp_path / "native", "rocksdb", "ROCKSDB", 2, "--wide", patience_s=90))
+    lost = fired(flink, tmp_path / "native", "rocksdb", "HEAP", 2, "--wide", patience_s=1)
+    assert [[0, 0], [0, 0]] == [[len(found) for found in one["timers"].values()] for one in lost]
