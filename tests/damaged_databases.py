@@ -3,6 +3,9 @@
 A program of its own, because RocksDB could end its process: the test that starts it sees which seed that was.
 
     python damaged_databases.py NAME SCRATCH SEED…
+    python damaged_databases.py --migrated NAME SCRATCH SEED…
+
+With `--migrated` each is migrated to a native savepoint, which is verified and exported.
 """
 
 from __future__ import annotations
@@ -334,24 +337,42 @@ def tree(folder):
     }
 
 
-def exported(folder):
-    """Export a snapshot; give the status, the states by operator and name, and what was said."""
+def ran(*words):
+    """Run a command; give the status, what it printed, and what was said."""
     out, told = io.StringIO(), io.StringIO()
     try:
         with redirect_stdout(out), redirect_stderr(told):
-            main(["export", str(folder), "--format", "tagged"])
+            main(list(map(str, words)))
     except SystemExit as ended:
-        status = ended.code
+        return ended.code, out, told.getvalue()
+
+
+def migrated(folder, target, options):
+    """Migrate a snapshot, verify that, and export it; give the same, with the status of the first that is not 0."""
+    status, _, told = ran("migrate", folder, target, *options)
+    if status:
+        return status, {}, told
+    status, out, told = ran("verify", target)
+    return (status, {}, told + out.getvalue()) if status else exported(target)
+
+
+CHANGES = [("--drop", "counts"), ("--parallelism", "4"), ("--rename-state", "count=numbers"), ("--format", "canonical")]
+"""Most is kept; all is rewritten; all is kept; all is rewritten in the other format."""
+
+
+def exported(folder):
+    """Export a snapshot; give the status, the states by operator and name, and what was said."""
+    status, out, told = ran("export", folder, "--format", "tagged")
     states = {}
     if status in {0, 7} and out.getvalue():
         for operator in json.loads(out.getvalue())["operators"]:
             for room in ("keyed", "operator", "timers", "broadcast"):
                 for name, state in operator.get(room, {}).items():
                     states[f"{operator['operator_id']} {room} {name}"] = state
-    return status, states, told.getvalue()
+    return status, states, told
 
 
-def outcome(name, seed, scratch, sound):
+def outcome(name, seed, scratch, sound, options=None):
     chance = random.Random(seed)  # noqa: S311 - no secret
     kinds = list(DAMAGES)
     target = scratch / str(seed)
@@ -362,9 +383,11 @@ def outcome(name, seed, scratch, sound):
         kind = chance.choice(kinds)
         what = DAMAGES[kind](case)
     before = tree(target)
-    status, states, told = exported(case.folder)
+    made = scratch / f"{seed}-made"
+    status, states, told = exported(case.folder) if options is None else migrated(case.folder, made, options)
     intact = before == tree(target)
     shutil.rmtree(target)
+    shutil.rmtree(made, ignore_errors=True)
     changed = [state for state in states if states[state] != sound.get(state)]
     if status == 0:
         changed += sorted(sound.keys() - states.keys())
@@ -372,12 +395,17 @@ def outcome(name, seed, scratch, sound):
             "told": told}  # fmt: skip
 
 
-def run(name, scratch, seeds):
-    _, sound, _ = exported(native_snapshots.snapshot(name))
+def run(name, scratch, seeds, *, migrates):
+    place = native_snapshots.snapshot(name)
+    sound = {None: exported(place)[1]}
     for seed in seeds:
+        options = CHANGES[seed // len(DAMAGES) % len(CHANGES)] if migrates else None
+        if options not in sound:
+            _, sound[options], _ = migrated(place, scratch / f"sound-{len(sound)}", options)
         print(json.dumps({"seed": seed}), flush=True)
-        print(json.dumps(outcome(name, seed, scratch, sound)), flush=True)
+        print(json.dumps(outcome(name, seed, scratch, sound[options], options)), flush=True)
 
 
 if __name__ == "__main__":
-    run(sys.argv[1], Path(sys.argv[2]), list(map(int, sys.argv[3:])))
+    migrates, (of, place, *numbers) = sys.argv[1] == "--migrated", [one for one in sys.argv[1:] if one != "--migrated"]
+    run(of, Path(place), list(map(int, numbers)), migrates=migrates)

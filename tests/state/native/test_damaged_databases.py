@@ -30,10 +30,10 @@ def seeds_of(name, which):
     return of_part if which == "a third" else [seed for seed in seeds if seed not in of_part]
 
 
-def damaged(name, seeds, scratch):
+def damaged(name, seeds, scratch, *options):
     """What came of each seed of a snapshot."""
     ran = subprocess.run(
-        [sys.executable, damaged_databases.__file__, name, scratch, *map(str, seeds)],
+        [sys.executable, damaged_databases.__file__, *options, name, scratch, *map(str, seeds)],
         capture_output=True, text=True, timeout=900, check=False,
     )  # fmt: skip
     lines = [json.loads(line) for line in ran.stdout.splitlines()]
@@ -58,3 +58,22 @@ def test_what_is_read_of_a_damaged_snapshot_is_what_was_there(name, which, tmp_p
         if one["status"]:
             assert one["told"].startswith(FIRST_LINE), one
             assert "\\n" not in one["told"], one
+
+
+SAMPLE = [0, 3, 8, 24]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", native_snapshots.NAMES)
+@pytest.mark.parametrize("which", [pytest.param("all", marks=pytest.mark.faults), "a few"])
+def test_what_is_migrated_of_a_damaged_snapshot_is_what_was_there_or_verify_finds_it(name, which, tmp_path):
+    """Of files that are kept, damage is found by `verify`; of those that are read, by the migration itself."""
+    number = native_snapshots.NAMES.index(name)
+    if which == "a few" and number:
+        pytest.skip("one snapshot is enough here: all of them in `make faults`")
+    seeds = SAMPLE if number == 0 and which == "a few" else range(number * KINDS, number * KINDS + KINDS + 2)
+    for one in damaged(name, seeds, tmp_path, "--migrated"):
+        if one["kind"] != "name":
+            assert [] == one["changed"], one
+        assert one["intact"], one
+        assert "Traceback" not in one["told"], one
