@@ -85,6 +85,9 @@ def test_it_stays_native_without_a_word(run, tmp_path, name):
 
     assert (0, 0) == (planned.status, migrated.status), planned.stderr + migrated.stderr
     assert "in new files of RocksDB" in planned.stdout
+    kept = "kept as they are, and not read: "
+    (said,) = (line for line in planned.stdout.splitlines() if line.startswith(kept))
+    assert said.removeprefix(kept).split(" files")[0] in migrated.stdout.split(kept)[1]
     started = f"flink run -s {tmp_path / 'new'} --claimMode NO_CLAIM -D{TIMERS}=ROCKSDB …"
     assert started in " ".join(migrated.stdout.split())
     assert 0 == run("verify", tmp_path / "new").status

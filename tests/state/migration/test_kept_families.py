@@ -31,7 +31,7 @@ from stateshift.compat.description import operator_id_of_uid
 from stateshift.compat.edits import NewIdentity
 from stateshift.serializers.wording import many
 from stateshift.state.formats.flink.handles import InlineHandle, RelativeFileHandle
-from stateshift.state.migration import kept_families
+from stateshift.state.migration import estimate, kept_families
 from stateshift.state.migration.plan_file import NewTypes, PlanFile
 from stateshift.state.migration.planning import make_plan
 from stateshift.state.publication import publish
@@ -255,6 +255,15 @@ def test_they_are_copied_where_there_are_no_links(on_disk, tmp_path, monkeypatch
     copied = {stream.path for stream in listed(tmp_path / "made")[1].values() if hasattr(stream, "path")}
     assert copied
     assert copied <= made.lineage.files.keys()
+
+
+def test_what_is_kept_needs_room_only_on_another_disk(on_disk, tmp_path, monkeypatch):
+    linked = migrate(on_disk, tmp_path / "made", changed(SAMPLE), dry_run=True)
+    monkeypatch.setattr(estimate, "_is_one_disk", lambda *_: False)
+    copied = migrate(on_disk, tmp_path / "made", changed(SAMPLE), dry_run=True)
+
+    kept = sum(one.size for one in linked.kept)
+    assert copied.estimate.bytes_to_write - linked.estimate.bytes_to_write == kept > 0
 
 
 def test_at_another_parallelism_everything_is_rewritten(tmp_path):
