@@ -12,6 +12,7 @@ import click
 from ..serializers.errors import TargetExists
 from ..serializers.wording import json_text
 from ..state.progress import size_text
+from ..state.storage.stores import parted
 from .options import allowed_roots, together
 from .output import print_lines, print_notice, write_json
 
@@ -153,7 +154,7 @@ def _status_text(status: FollowStatus) -> str:
         return "finished: the new savepoint is published"
     if not status.newest:
         return "waiting for the first completed checkpoint"
-    name = status.newest.rpartition("/")[2]
+    name = parted(status.newest)[0].rpartition("/")[2]
     parts = [f"{name} is converted" if status.is_up_to_date else f"{name}: {size_text(status.bytes_left)} left"]
     if status.lag_s is not None:
         parts.append(f"{status.lag_s:.0f} s behind")

@@ -14,6 +14,7 @@ import native_snapshots
 import rocksdict
 
 from stateshift import (
+    BigInt,
     Job,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -40,6 +41,11 @@ def old_job():
         ValueStateDescriptor("note", str),
     ]
     return Job([Operator(UID, key=int, states=states)])
+
+
+def new_job():
+    """The same with wider numbers in one state."""
+    return Job([Operator(UID, key=int, states=[ValueStateDescriptor("count", BigInt)])])
 
 
 class RunningJob:

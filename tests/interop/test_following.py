@@ -15,8 +15,9 @@ from pathlib import Path
 
 import changing_job
 import pytest
+from running_jobs import RunningJob, new_job
 
-from stateshift import Follower, Savepoint, migrate
+from stateshift import Follower, MigrationOptions, Savepoint, Target, migrate
 from stateshift.state.savepoint.verify import verify
 
 PROGRAMS = Path(__file__).parent / "flink-restore"
@@ -174,3 +175,25 @@ def test_killed_twenty_times_restarted_from_an_older_checkpoint_and_rescaled(fli
     assert 3 == len(jobs)
     restored = flink_restore(tmp_path / "out", backend="rocksdb", following=tmp_path / "next")
     assert "restored" == restored["status"], restored
+
+
+@pytest.mark.slow
+def test_flink_1_20_restores_what_was_followed_for_it(flink_restore, tmp_path):
+    """Files that the database of converted entries has written itself are among them."""
+    options = MigrationOptions(restore_target=Target.FLINK_1_20)
+    job = RunningJob(tmp_path / "job")
+    job.checkpoint()
+    follower = Follower(job.checkpoints, tmp_path / "out", new_job(), options)
+    follower.step()
+    for key in sorted(job.entries("count"))[:50]:
+        job.put("count", key, bytes(8))
+    follower.finish(job.savepoint(tmp_path / "last"))
+    job.stop()
+
+    restored = flink_restore(tmp_path / "out", backend="rocksdb", release="1.20", following=tmp_path / "next")
+
+    assert "restored" == restored["status"], restored
+    (found,) = (operator for operator in restored["operators"] if operator["keyed"])
+    values = [value for _, value in found["keyed"]["count"]["entries"]]
+    assert 300 == len(values)
+    assert 51 == sum(value == {"$bigint": "0"} for value in values)
