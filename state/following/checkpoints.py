@@ -206,11 +206,6 @@ class LinkedSnapshot:
         facts = [(self.folder / name).stat() for name in self.origins]
         return sum(one.st_size for one in facts if one.st_nlink == 1)
 
-    def delete(self) -> None:
-        """Delete the files; the notes first, so that no part counts as a snapshot."""
-        (self.folder / _FACTS).unlink(missing_ok=True)
-        shutil.rmtree(self.folder, ignore_errors=True)
-
 
 def _identities(manifest: Manifest, origins: Mapping[str, str], backend_id: str) -> dict[str, Identities]:
     """Return what identifies files: where they were found, and what the MANIFEST of a backend says of them."""
