@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
 
 import attrs
 import rocksdict
@@ -89,3 +90,10 @@ def come_to(tables):
         if parts:
             found[key] = b",".join(parts)
     return found
+
+
+def new_file(folder, number):
+    """A file that is written into a folder, and its number."""
+    data = bytearray()
+    path = folder / f"{number:06d}.sst"
+    return number, SimpleNamespace(write=data.extend, finish=lambda: path.write_bytes(data))

@@ -20,6 +20,7 @@ from ..formats.flink.state_kinds import keyed_kind
 from ..publication.lineage import StateCount
 from ..runner import BATCH_BYTES
 from ..storage.prefetch import in_batches, pair_bytes
+from ..transcode.executor_choice import choose_executor
 from ..transcode.frames import add_keys
 from .block_rewriter import Tally
 from .key_writer import KeyWriter
@@ -54,7 +55,7 @@ def write_batches(task: RekeyTask, batches: Iterable[ShuffleBatch], source: Fold
     told: list[dict[str, Any]] = []
     with (
         located(operator=task.title),
-        keyed_output(task, task.header, source, target) as output,
+        keyed_output(task, task.header, source, target, choose_executor(task.size_bytes)) as output,
         Quarantine(target, task.plan, "keyed", task.subtask) as quarantine,
     ):
         united = _United(task)

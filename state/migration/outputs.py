@@ -12,40 +12,44 @@ the heap backend has none, and converted keys may have another one.
 from __future__ import annotations
 
 import heapq
-import struct
-import tempfile
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import chain, islice, pairwise
 from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
 from ...serializers.errors import StateShiftError, located
 from ...serializers.views import DataOutputView
+from ..formats.flink.blocks import Block
 from ..formats.flink.handles import DatabaseHandle
 from ..formats.flink.keyed_stream import KeyedStreamWriter, write_keyed_header
-from ..formats.flink.sources import open_stream
-from ..publication.lineage import FileDigest, StateFiles
-from ..publication.publish import INLINE_BYTES, part_name, stream_name, table_name
-from ..publication.sink import StoredBytes, StreamSink, copied_stream, linked_stream
+from ..formats.flink.sources import InlineBytes, open_stream
+from ..publication.publish import part_name, stream_name, table_name
+from ..publication.sink import StoredBytes, StreamSink, linked_stream
 from ..rocksdb.database import CURRENT, FileNames
 from ..rocksdb.manifest import write_manifest
 from ..rocksdb.options_file import DEFAULT_FAMILY, Family, StoredOptions, print_stored_options, read_options
+from ..rocksdb.table_reader import open_table
 from ..rocksdb.table_writer import TableWriter
-from ..storage.files import Folder
+from ..transcode.frames import ascends
 from .tasks import NOTHING_KEPT, DatabasePart, KeyedTask, TaskResult
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
+    from contextlib import AbstractContextManager
 
     from ...compat.plan import OperatorPlan
-    from ..formats.flink.blocks import Block
     from ..formats.flink.keyed_stream import KeyedStreamHeader
+    from ..formats.flink.sources import ByteSource
+    from ..publication.lineage import StateFiles
     from ..rocksdb.manifest import TableFile
+    from ..rocksdb.table_reader import Table
+    from ..storage.files import Folder
+    from ..transcode.executor_choice import ExecutorName
     from .tasks import KeptFamilies, RekeyTask
 
 _HELD_BYTES = 64 << 20
-_LENGTHS = struct.Struct(">ii")
+_ITEMS = 1 << 10
 _FLINKS = StoredOptions("8.10.0", (Family(DEFAULT_FAMILY, "StringAppendTESTOperator"),))
 """What Flink sets by default: for a state that was not in a database before."""
 
@@ -99,6 +103,7 @@ def keyed_output(
     header: KeyedStreamHeader,
     source: Folder,
     target: Folder,
+    executor: ExecutorName,
 ) -> Iterator[KeyedOutput]:
     """Open the output of a task; if the `with` block fails, what was written is removed.
 
@@ -107,25 +112,25 @@ def keyed_output(
         header: The header of what is written.
         source: The folder of the stored state.
         target: The folder to write to.
+        executor: The executor that makes the blocks of files.
 
     Raises:
         UnsupportedFormat: A column family of the source has files that cannot be written.
-        LibraryNotFound: The library that writes databases is not installed.
+        LibraryNotFound: The library for the checksums of a database is not installed.
     """
     name = stream_name(task.plan.operator_id, "keyed", task.subtask)
     if not task.plan.is_native:
         with StreamSink(target, name) as sink:
             yield _Canonical(sink, KeyedStreamWriter(header, task.key_groups, sink.write))
         return
-    with tempfile.TemporaryDirectory(prefix="stateshift-rocksdb-", ignore_cleanup_errors=True) as scratch:
-        kept = task.kept if isinstance(task, KeyedTask) else NOTHING_KEPT
-        database = _Database(header, options_of(task, header, source), target, name, Path(scratch), kept)
-        try:
-            database.keep(task.plan, source)
-            yield database
-        except BaseException:
-            database.discard()
-            raise
+    kept = task.kept if isinstance(task, KeyedTask) else NOTHING_KEPT
+    database = _Database(header, options_of(task, header, source), target, name, kept, executor)
+    try:
+        database.keep(task.plan, source)
+        yield database
+    except BaseException:
+        database.discard()
+        raise
 
 
 @attrs.frozen
@@ -173,8 +178,8 @@ class _Database:
         options: The options, with its states in their order.
         target: The folder to write to.
         name: The name of the stream.
-        scratch: A local folder.
         kept: The column families that stay as they are.
+        executor: The executor that makes blocks.
     """
 
     def __init__(
@@ -183,21 +188,20 @@ class _Database:
         options: StoredOptions,
         target: Folder,
         name: str,
-        scratch: Path,
         kept: KeptFamilies,
+        executor: ExecutorName,
     ) -> None:
         self._header, self._target, self._name = header, target, name
-        self._place = target if target.is_local else Folder.at(scratch)
         self._options = options
         self._manifest, self._options_number, self._next = range(kept.next_file, kept.next_file + 3)
         self._kept = kept
         self._kept_parts: list[DatabasePart] = []
         self._kept_states: tuple[StateFiles, ...] = ()
-        self._attempts: dict[int, str] = {}
+        self._tables: dict[int, _TableFile] = {}
         self._written: list[str] = []
         self._states = [
-            _SortedState(TableWriter(family, self._new_file), scratch, number)
-            for number, family in enumerate(options.families[1:])
+            _SortedState(TableWriter(family, self._new_file, executor), self._opened, executor)
+            for family in options.families[1:]
         ]
 
     @property
@@ -217,7 +221,7 @@ class _Database:
             with located(state=info.name):
                 files.append((info.name, state.finish()))
         written = sorted((table for _, tables in files for table in tables), key=lambda table: table.number)
-        parts = [*self._kept_parts, *(DatabasePart(table.name, self._stored(table.number)) for table in written)]
+        parts = [*self._kept_parts, *(DatabasePart(table.name, self._tables[table.number].stored) for table in written)]
         listed = [(name, self._kept.files.get(name, tables)) for name, tables in files]
         manifest = f"MANIFEST-{self._manifest:06d}"
         contents = {
@@ -249,30 +253,27 @@ class _Database:
 
     def discard(self) -> None:
         """Remove the files that were written, as far as the store allows it."""
+        for table in self._tables.values():
+            table.sink.discard()
         for attempt in self._written:
             with suppress(StateShiftError):  # the original failure is the one to report
                 self._target.delete(attempt)
 
-    def _new_file(self) -> tuple[int, Path]:
+    def _new_file(self) -> tuple[int, _TableFile]:
         number, self._next = self._next, self._next + 1
-        attempt = self._attempts[number] = self._target.attempt_name(self._table(number))
-        if self._place is self._target:
-            self._written.append(attempt)
-        return number, Path(self._place.place, attempt)
+        table = self._tables[number] = _TableFile(StreamSink(self._target, self._table(number)))
+        return number, table
 
-    def _stored(self, number: int) -> StoredBytes:
-        """Return a finished file: a small one goes into `_metadata`, as Flink does it."""
-        name, attempt = self._table(number), self._attempts[number]
-        size = self._place.size(attempt)
-        if size <= INLINE_BYTES:
-            stored = StoredBytes(name, size, data=self._place.read(attempt))
-        elif self._place is self._target:
-            return StoredBytes(name, size, attempt=attempt, digest=FileDigest.of_file(self._target, attempt))
-        else:
-            with self._place.open_range(attempt) as file:
-                stored = self._noted(copied_stream(file, self._target, name))
-        self._place.delete(attempt)
-        return stored
+    @contextmanager
+    def _opened(self, file: TableFile) -> Iterator[ByteSource]:
+        """Open a file that was written; at the end of the `with` block remove it."""
+        stored = self._tables[file.number].stored
+        if stored.data is not None:
+            yield InlineBytes(stored.data, file.name)
+            return
+        with self._target.open_range(stored.attempt) as source:
+            yield source
+        self._target.delete(stored.attempt)
 
     def _put(self, name: str, data: bytes) -> StoredBytes:
         with StreamSink(self._target, name) as sink:
@@ -288,55 +289,108 @@ class _Database:
         return table_name(self._name, number)
 
 
+@attrs.define
+class _TableFile:
+    """A file with entries: a small one goes into `_metadata`, as Flink does it."""
+
+    sink: StreamSink
+    stored: StoredBytes = attrs.field(init=False)
+
+    def write(self, data: bytes | memoryview) -> int:
+        return self.sink.write(data)
+
+    def finish(self) -> None:
+        self.stored = self.sink.finish()
+
+
 class _SortedState:
-    """Sorts the entries of a state in each key group; what is too much for the memory waits in files.
+    """Sorts the entries of a state in each key group; what is too much for the memory is written in parts.
+
+    Those of a database are in order already. A part is final, unless a later one has keys before its last: then the
+    parts are merged.
 
     Args:
         writer: Writes them.
-        scratch: A local folder.
-        number: The number of the state.
+        opened: Opens a file that was written, and removes it when the `with` block ends.
+        executor: The executor that looks at the order.
     """
 
-    def __init__(self, writer: TableWriter, scratch: Path, number: int) -> None:
-        self._writer, self._scratch, self._number = writer, scratch, number
+    def __init__(
+        self,
+        writer: TableWriter,
+        opened: Callable[[TableFile], AbstractContextManager[ByteSource]],
+        executor: ExecutorName,
+    ) -> None:
+        self._writer, self._opened, self._executor = writer, opened, executor
         self._key_group, self._size = -1, 0
-        self._held: list[tuple[bytes, bytes]] = []
-        self._runs: list[Path] = []
+        self._held: list[Block] = []
+        self._last = b""
+        self._parts: list[int] = []
 
     def add(self, block: Block) -> None:
+        block.refuse_oversized()
         if block.key_group != self._key_group:
             self._write()
             self._key_group = block.key_group
-        self._held += block.items()
-        self._size += block.size_bytes
+        if block.entries:
+            self._held.append(block)
+            self._size += block.size_bytes
         if self._size > _HELD_BYTES:
-            self._set_aside()
+            if not self._parts:
+                self._begin_part()
+            self._put()
 
     def finish(self) -> list[TableFile]:
         self._write()
         return self._writer.finish()
 
     def _write(self) -> None:
-        self._held.sort()
-        if self._runs:
-            self._writer.add(heapq.merge(self._held, *map(_read_run, self._runs)))
-            for run in self._runs:
-                run.unlink()
-        else:
-            self._writer.add(self._held)
-        self._held, self._size, self._runs = [], 0, []
+        """Write what is left of a key group."""
+        self._put()
+        if len(self._parts) > 1:
+            self._merge()
+        self._parts, self._last = [], b""
 
-    def _set_aside(self) -> None:
-        self._held.sort()
-        run = self._scratch / f"{self._number}-{len(self._runs)}"
-        with run.open("wb") as out:
-            out.writelines(_LENGTHS.pack(len(key), len(value)) + key + value for key, value in self._held)
-        self._runs.append(run)
-        self._held, self._size = [], 0
+    def _put(self) -> None:
+        held, self._held, self._size = self._held, [], 0
+        if not held:
+            return
+        is_in_order = all(ascends(block.data, self._executor) for block in held) and all(
+            one.key_at(one.find_last_entry()) < other.key_at(0) for one, other in pairwise(held)
+        )
+        if not is_in_order:
+            held = [*_blocks_of(self._key_group, sorted(chain.from_iterable(block.items() for block in held)))]
+        if self._parts and held[0].key_at(0) <= self._last:
+            self._begin_part()
+        for block in held:
+            self._writer.add(block.data, block.entries)
+        self._last = held[-1].key_at(held[-1].find_last_entry())
+
+    def _begin_part(self) -> None:
+        self._writer.cut()
+        self._parts.append(len(self._writer.files))
+
+    def _merge(self) -> None:
+        self._writer.cut()
+        written = self._writer.files[:]
+        del self._writer.files[self._parts[0] :]
+        with ExitStack() as stack:
+            parts = [
+                [
+                    open_table(stack.enter_context(self._opened(file)), file, self._executor)
+                    for file in written[begin:end]
+                ]
+                for begin, end in pairwise([*self._parts, len(written)])
+            ]
+            for block in _blocks_of(self._key_group, heapq.merge(*map(_items, parts))):
+                self._writer.add(block.data, block.entries)
 
 
-def _read_run(path: Path) -> Iterator[tuple[bytes, bytes]]:
-    with path.open("rb") as run:
-        while lengths := run.read(_LENGTHS.size):
-            key_size, value_size = _LENGTHS.unpack(lengths)
-            yield run.read(key_size), run.read(value_size)
+def _items(tables: list[Table]) -> Iterator[tuple[bytes, bytes]]:
+    return ((key, value) for table in tables for records in table.blocks() for key, _, _, value in records.items())
+
+
+def _blocks_of(key_group: int, items: Iterable[tuple[bytes, bytes]]) -> Iterator[Block]:
+    left = iter(items)
+    while some := [*islice(left, _ITEMS)]:
+        yield Block.of(key_group, 0, some)

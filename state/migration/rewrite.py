@@ -70,7 +70,7 @@ def rewrite_keyed(
     tallies = {name: Tally() for name in stored_infos}
     foreign = 0
     with (
-        keyed_output(task, header, source, target) as output,
+        keyed_output(task, header, source, target, executor) as output,
         Quarantine(target, task.plan, "keyed", task.subtask) as quarantine,
     ):
         for handle in sorted(task.read, key=lambda handle: handle.first_key_group):

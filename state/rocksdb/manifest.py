@@ -268,18 +268,18 @@ def write_manifest(families: Sequence[tuple[str, Iterable[TableFile]]], next_fil
     """
     records, last_sequence = [], 0
     for number, (name, files) in enumerate(families):
-        added = _tagged(_FAMILY_ADDED, name.encode()) + _numbers(_FAMILY, number) if number else b""
+        added = _tagged(_FAMILY_ADDED, name.encode()) + numbers(_FAMILY, number) if number else b""
         records.append(added + _tagged(_COMPARATOR, _COMPARATOR_NAME))
-        edit = _numbers(_FAMILY, number) if number else b""
+        edit = numbers(_FAMILY, number) if number else b""
         for file in files:
             last_sequence = max(last_sequence, *file.sequences)
-            edit += _numbers(_NEW_FILE, file.level, file.number, file.size)
-            edit += _bytes(file.least) + _bytes(file.greatest) + _numbers(*file.sequences)
-            edit += b"".join(_tagged(tag, value) for tag, value in file.fields) + _numbers(_FIELDS_END)
-        records.append(edit + _numbers(_LOG, 0))
+            edit += numbers(_NEW_FILE, file.level, file.number, file.size)
+            edit += _bytes(file.least) + _bytes(file.greatest) + numbers(*file.sequences)
+            edit += b"".join(_tagged(tag, value) for tag, value in file.fields) + numbers(_FIELDS_END)
+        records.append(edit + numbers(_LOG, 0))
     records.append(
-        _numbers(_LOG, 0, _PREVIOUS_LOG, 0, _NEXT_FILE, next_file, _LAST_SEQUENCE, last_sequence)
-        + _numbers(_MOST_FAMILY, len(families) - 1)
+        numbers(_LOG, 0, _PREVIOUS_LOG, 0, _NEXT_FILE, next_file, _LAST_SEQUENCE, last_sequence)
+        + numbers(_MOST_FAMILY, len(families) - 1)
     )
     return b"".join(_framed(records))
 
@@ -301,9 +301,10 @@ def _framed(records: Iterable[bytes]) -> Iterator[bytes]:
             is_first = False
 
 
-def _numbers(*numbers: int) -> bytes:
+def numbers(*values: int) -> bytes:
+    """Return numbers as varints."""
     written = bytearray()
-    for number in numbers:
+    for number in values:
         left = number
         while left >> _VARINT_BITS:
             written.append(left & 0x7F | 0x80)
@@ -313,8 +314,8 @@ def _numbers(*numbers: int) -> bytes:
 
 
 def _bytes(data: bytes) -> bytes:
-    return _numbers(len(data)) + data
+    return numbers(len(data)) + data
 
 
 def _tagged(tag: int, data: bytes) -> bytes:
-    return _numbers(tag) + _bytes(data)
+    return numbers(tag) + _bytes(data)

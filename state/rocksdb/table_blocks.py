@@ -251,6 +251,12 @@ def _zlib(data: bytes, _: int | None) -> bytes:
     return zlib.decompress(data, -zlib.MAX_WBITS)
 
 
+def _bzip2(data: bytes, _: int | None) -> bytes:
+    import bz2
+
+    return bz2.decompress(data)
+
+
 def _lz4(data: bytes, size: int | None) -> Any:
     import cramjam
 
@@ -267,6 +273,7 @@ _DECOMPRESSIONS: dict[int, Callable[[bytes, int | None], Any]] = {
     NO_COMPRESSION: lambda data, _: data,
     SNAPPY: _snappy,
     2: _zlib,
+    3: _bzip2,
     4: _lz4,
     5: _lz4,
     7: _zstd,

@@ -20,7 +20,7 @@ import attrs
 
 from ...serializers.errors import CorruptSavepoint
 from .executor_choice import ExecutorName, load_machine_code
-from .memory import key_sum, load
+from .memory import is_less, key_sum, load
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -103,6 +103,14 @@ def survey(data: bytes | memoryview, prefix: bytes, executor: ExecutorName = Exe
         raise CorruptSavepoint("the entries of a block are cut off or damaged")
     entries, keys, misplaced, last = result
     return Survey(entries, keys & _MASK, misplaced, last)
+
+
+def ascends(data: bytes | memoryview, executor: ExecutorName = ExecutorName.OBJECTS) -> bool:
+    """Whether each key of a block is less than the next one; of a damaged block it is not."""
+    if executor is ExecutorName.NUMBA:
+        fast = load_machine_code()
+        return bool(fast.ascends(fast.read_only(fast.np.frombuffer(data, fast.np.uint8)), len(data)))
+    return _ascends(data, len(data))
 
 
 def find_entries(data: Any, start: int, end: int, places: Sequence[Any]) -> None:
@@ -221,6 +229,23 @@ def _survey(data: Any, size: int, prefix: int, prefix_bytes: int, result: Any) -
         last, at = at, end
     result[0], result[1], result[2], result[3] = entries, keys, misplaced, last
     return True
+
+
+def _ascends(data: Any, size: int) -> bool:
+    at, old, old_end = 0, 0, 0
+    while size - at >= 2 * _LENGTH_BYTES:
+        key_at = at + _LENGTH_BYTES
+        key_size = load(data, at, 4)
+        if key_size < 0 or key_size > size - at - 2 * _LENGTH_BYTES:
+            return False
+        if at > 0 and not is_less(data, old, old_end, key_at, key_at + key_size):
+            return False
+        old, old_end = key_at, key_at + key_size
+        value_size = load(data, old_end, 4)
+        if value_size < 0:
+            return False
+        at = old_end + _LENGTH_BYTES + value_size
+    return at == size
 
 
 def _find_entries(data: Any, start: int, end: int, keys: Any, key_ends: Any, values: Any, value_ends: Any) -> bool:

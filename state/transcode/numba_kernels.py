@@ -18,6 +18,7 @@ from .key_shapes import AHEAD, CRAMPED, find_placed_run
 from .machine import address, compiled
 from .memory import copy, key_sum, load, store
 from .moves import rewrite_even
+from .table_entries import ROOM_BYTES, room_for
 
 _BYTES = 24 << 20
 """glibc keeps twice as much: the memory in use at a time exceeds 32 MB."""
@@ -361,3 +362,36 @@ def parse_table_entries(
     )  # fmt: skip
     count = int(result[0])
     return int(status), result.tolist(), (memoryview(target), places[: count + 1], firsts[:count], seconds[:count])
+
+
+@compiled
+def write_table_blocks(
+    data: Any, size: int, block_bytes: int, interval: int, is_last: bool, target: Any, capacity: int, ends: Any,  # noqa: FBT001 - for numba
+    lasts: Any, wholes: Any, result: Any,
+) -> int:  # fmt: skip
+    """Run `table_entries.write_table_blocks` on arrays of bytes and of 64-bit integers."""
+    return table_entries.write_table_blocks(
+        address(data), size, block_bytes, interval, is_last, address(target), capacity, len(ends), address(ends),
+        address(lasts), address(wholes), address(result),
+    )  # fmt: skip
+
+
+@compiled
+def ascends(data: Any, size: int) -> bool:
+    """Run `frames._ascends` on an array of bytes."""
+    return frames._ascends(address(data), size)  # noqa: SLF001 - compiled, though private
+
+
+def make_table_blocks(
+    data: bytes | bytearray, entries: int, block_bytes: int, interval: int, *, is_last: bool
+) -> tuple[int, list[int], memoryview, list[int], list[int]]:
+    """Run `table_entries.make_table_blocks`, which has the same arguments."""
+    size = len(data) - ROOM_BYTES
+    capacity, most, wholes = room_for(size, entries, block_bytes, interval)
+    target: Any = np.empty(capacity, np.uint8)
+    ends, lasts, result = np.empty(most, np.int64), np.empty(most, np.int64), np.zeros(5, np.int64)
+    status = write_table_blocks(
+        read_only(np.frombuffer(data, np.uint8)), size, block_bytes, interval, is_last, target, capacity, ends, lasts,
+        np.empty(wholes, np.int64), result,
+    )  # fmt: skip
+    return int(status), result.tolist(), memoryview(target), ends.tolist(), lasts.tolist()

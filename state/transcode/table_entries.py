@@ -1,4 +1,4 @@
-"""The entries of blocks of RocksDB's files, found and framed as in canonical streams.
+"""The entries of blocks of RocksDB's files: found and framed as in canonical streams, and written from such.
 
     entry: varint shared, varint others, varint m, the other bytes of the key, m bytes of the value
     at the end u32 little-endian offsets of entries with a whole key, and their number
@@ -7,6 +7,8 @@ A key begins with `shared` bytes of the key before it. In blocks of data a key i
 as part of it: a sequence number of 56 bits and a type, little-endian. In an index the value is a place in the file: a
 varint offset and a varint size. A short index has no `m`; where a key shares bytes, its block follows the one before,
 and only the difference of their sizes is stored, as a zigzag varint.
+
+In a block that is written, all entries are values without a sequence number.
 
 The functions are compiled by numba as they are.
 """
@@ -30,7 +32,7 @@ TRAILER_BYTES = 5
 """The type of compression and the checksum behind a block."""
 ROOM_BYTES = 128
 """Machine code needs this room behind the entries that it writes, and behind those that it reads."""
-_LENGTH_BYTES, _MOST_TYPE, _MOST_BYTES = 4, 62, (1 << 31) - 1
+_LENGTH_BYTES, _MOST_TYPE, _LEAST_BYTES = 4, 62, 9
 
 
 def parse_table_entries(
@@ -164,11 +166,135 @@ def _number(data: Any, at: int, end: int) -> tuple[int, int]:
 def _compared(data: Any, first: int, first_size: int, second: int, second_size: int, at: int) -> int:
     """Return whether a key is less (-1), equal (0) or greater (1) than another one; they share `at` bytes."""
     most = min(first_size, second_size)
+    while most - at >= 8 and load(data, first + at, 8) == load(data, second + at, 8):
+        at += 8
     while at < most:
-        one, other = load(data, first + at, 1) & 0xFF, load(data, second + at, 1) & 0xFF
-        if one != other:
-            return -1 if one < other else 1
+        if data[first + at] != data[second + at]:
+            return -1 if data[first + at] < data[second + at] else 1
         at += 1
     if first_size == second_size:
         return 0
     return -1 if first_size < second_size else 1
+
+
+def make_table_blocks(
+    data: bytes | bytearray, entries: int, block_bytes: int, interval: int, *, is_last: bool
+) -> tuple[int, list[int], memoryview, list[int], list[int]]:
+    """Return the status, the result, the blocks, their ends and last entries of `write_table_blocks`.
+
+    Args:
+        data: Entries, with a margin behind.
+        entries: Their number.
+        block_bytes: As in `write_table_blocks`.
+        interval: As in `write_table_blocks`.
+        is_last: As in `write_table_blocks`.
+    """
+    size = len(data) - ROOM_BYTES
+    capacity, most, wholes = room_for(size, entries, block_bytes, interval)
+    target, ends, lasts, result = bytearray(capacity), [0] * most, [0] * most, [0] * 5
+    status = write_table_blocks(
+        data, size, block_bytes, interval, is_last, target, capacity, most, ends, lasts, [0] * wholes, result
+    )
+    return status, result, memoryview(target), ends, lasts
+
+
+def room_for(size: int, entries: int, block_bytes: int, interval: int) -> tuple[int, int, int]:
+    """Return how many bytes and blocks some entries may become, and how many whole keys a block may have."""
+    capacity = size + 20 * entries + ROOM_BYTES  # of framing, 8 bytes become 16, and 9 for a block of one entry alone
+    return (
+        capacity,
+        min(entries, capacity // block_bytes + 1),
+        min(block_bytes // _LEAST_BYTES, entries) // interval + 2,
+    )
+
+
+def write_table_blocks(  # noqa: PLR0915 - one function, for numba
+    data: Any, size: int, block_bytes: int, interval: int, is_last: bool, target: Any, capacity: int, most: int,  # noqa: FBT001 - for numba
+    ends: Any, lasts: Any, wholes: Any, result: Any,
+) -> int:  # fmt: skip
+    """Write entries into blocks: values without a sequence number. Behind each is room for its trailer, of zeros.
+
+    Args:
+        data: Entries as in canonical streams, with a margin behind.
+        size: Their bytes.
+        block_bytes: From how many bytes on a block is finished.
+        interval: After how many entries of a block a key is written as a whole.
+        is_last: Whether a last block is finished that has fewer bytes.
+        target: The buffer to write to.
+        capacity: Its size.
+        most: The number of blocks for which there is room; then some entries may be left.
+        ends: Receives the end of each block, without its trailer.
+        lasts: Receives the offset of the last entry of each block.
+        wholes: Room for the offsets of the whole keys of a block.
+        result: Receives the number of blocks, the end of the last one, the offset of the first entry that is in no
+            block, the number of entries written, and the bytes of their keys.
+    """
+    at = to = block = entries = key_bytes = 0
+    old_at, old_size = 0, -1
+    while at < size and block < most:
+        begin, start, count, restarts, key_sum, last = to, at, 0, 0, 0, at
+        while at < size and (count == 0 or to - begin + 4 * restarts + 4 < block_bytes):
+            key_at = at + _LENGTH_BYTES
+            key_size = load(data, at, 4) if size - at >= 2 * _LENGTH_BYTES else -1
+            if key_size < 0 or key_size > size - at - 2 * _LENGTH_BYTES:
+                return BROKEN
+            value_size = load(data, key_at + key_size, 4)
+            value_at = key_at + key_size + _LENGTH_BYTES
+            if value_size < 0 or value_size > size - value_at:
+                return BROKEN
+            if to + key_size + value_size + 4 * restarts + ROOM_BYTES > capacity:
+                return CRAMPED
+            shared, least = 0, min(key_size, old_size)
+            while least - shared >= 8 and load(data, old_at + shared, 8) == load(data, key_at + shared, 8):
+                shared += 8
+            while shared < least and data[old_at + shared] == data[key_at + shared]:
+                shared += 1
+            if old_size >= 0:
+                is_prefix = shared == least
+                if (is_prefix and key_size <= old_size) or (
+                    not is_prefix and data[key_at + shared] < data[old_at + shared]
+                ):
+                    return OUT_OF_ORDER
+            if count % interval == 0:
+                shared = 0
+                wholes[restarts] = to - begin
+                restarts += 1
+            to = _put_number(target, to, shared)
+            to = _put_number(target, to, key_size - shared + STORED_BYTES)
+            to = _put_number(target, to, value_size)
+            copy(target, to, data, key_at + shared, key_size - shared)
+            to += key_size - shared
+            store_little(target, to, 8, 1)
+            to += STORED_BYTES
+            copy(target, to, data, value_at, value_size)
+            to += value_size
+            old_at, old_size, last = key_at, key_size, at
+            at = value_at + value_size
+            count += 1
+            key_sum += key_size
+        if at >= size and not is_last and to - begin + 4 * restarts + 4 < block_bytes:
+            at, to = start, begin
+            break
+        for one in range(restarts):
+            store_little(target, to, 4, wholes[one])
+            to += 4
+        store_little(target, to, 4, restarts)
+        to += 4
+        ends[block], lasts[block] = to, last
+        target[to] = 0
+        to += TRAILER_BYTES
+        block += 1
+        entries += count
+        key_bytes += key_sum
+    result[0], result[1], result[2], result[3], result[4] = block, to, at, entries, key_bytes
+    return READ
+
+
+def _put_number(target: Any, to: int, number: int) -> int:
+    """Write a varint; return its end."""
+    while number > 0x7F:
+        target[to] = number & 0x7F | 0x80
+        number >>= 7
+        to += 1
+    target[to] = number
+    return to + 1

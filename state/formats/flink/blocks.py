@@ -110,6 +110,11 @@ class Block:
         if at != size:
             raise _broken(self)
 
+    def key_at(self, place: int) -> bytes:
+        """Return the key of the entry at an offset in `data`."""
+        at = place + _LENGTH_BYTES
+        return bytes(self.data[at : at + _length(self.data, place)])
+
     def find_last_entry(self) -> int:
         """Return the position of the last entry in `data`."""
         if self.last_entry >= 0:

@@ -7,8 +7,10 @@ from contextlib import suppress
 
 import native_snapshots
 import pytest
+from rocksdb_files import new_file
 
 from stateshift import CorruptSavepoint, UnsupportedFormat
+from stateshift.state.formats.flink.blocks import Block
 from stateshift.state.rocksdb.manifest import (
     _framed,
     _records,
@@ -92,8 +94,10 @@ def test_one_that_is_written_lists_its_files_to_rocksdb(tmp_path):
     numbers = iter(range(3, 1000))
     families, options = [], rocksdict.Options(raw_mode=True)
     for name in names:
-        writer = TableWriter(Family(name), lambda: (number := next(numbers), tmp_path / f"{number:06d}.sst"))
-        writer.add([(b"\0" * 100 + name.encode(), name.encode())] if name != "default" else [])
+        writer = TableWriter(Family(name), lambda: new_file(tmp_path, next(numbers)))
+        if name != "default":
+            block = Block.of(0, 0, [(b"\0" * 100 + name.encode(), name.encode())])
+            writer.add(block.data, block.entries)
         families.append((name, writer.finish()))
     data = write_manifest(families, next(numbers))
     require_whole_manifest(data, "MANIFEST-000001")
