@@ -60,7 +60,7 @@ _FEW = 200_000
 _MASTERS = {"one core": "local[1]", "two cores": "local[2]"}
 
 
-def write_native(source: Path, target: Path) -> None:
+def write_native(source: Path, target: Path, compression: str = "snappy") -> None:
     """Write the keyed state of a savepoint as a native snapshot: a database of each subtask, beside `_metadata`."""
     target.mkdir()
     savepoint = Savepoint.open(source)
@@ -69,24 +69,30 @@ def write_native(source: Path, target: Path) -> None:
         subtasks = []
         for subtask in stored.subtasks:
             handle = subtask.managed_keyed
-            new = None if handle is None else _database_of(savepoint, handle, stored.max_parallelism, target)
+            new = (
+                None if handle is None else _database_of(savepoint, handle, stored.max_parallelism, target, compression)
+            )
             subtasks.append(attrs.evolve(subtask, managed_keyed=new))
         operators.append(attrs.evolve(stored, subtasks=tuple(subtasks)))
     metadata = attrs.evolve(savepoint.metadata, operators=tuple(operators))
     (target / METADATA).write_bytes(write_metadata(metadata))
 
 
-def _database_of(savepoint: Savepoint, handle: Any, max_parallelism: int, target: Path) -> DatabaseHandle:
+def _database_of(
+    savepoint: Savepoint, handle: Any, max_parallelism: int, target: Path, compression: str
+) -> DatabaseHandle:
     import rocksdict
 
+    options = rocksdict.Options(raw_mode=True)
+    options.set_compression_type(getattr(rocksdict.DBCompressionType, compression)())
     place = target / f"database-{handle.first_key_group}"
     with open_keyed(handle, savepoint.folder, max_parallelism) as reader:
         header = DataOutputView()
         write_keyed_header(reader.header, header)
-        database = rocksdict.Rdict(str(place), rocksdict.Options(raw_mode=True))
+        database = rocksdict.Rdict(str(place), options)
         families = []
         for info in reader.header.states:
-            database.create_column_family(info.name, rocksdict.Options(raw_mode=True)).close()
+            database.create_column_family(info.name, options).close()
             families.append(database.get_column_family_handle(info.name))
         for block in reader.blocks():
             batch = rocksdict.WriteBatch(raw_mode=True)

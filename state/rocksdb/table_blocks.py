@@ -24,7 +24,7 @@ from ..transcode.table_entries import CRAMPED, OUT_OF_ORDER, READ, ROOM_BYTES, T
 from .manifest import crc32c
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, MutableSequence, Sequence
 
 FOOTER = struct.Struct("<B40sIQ")
 MAGIC = 0x88E241B785F4CFF7
@@ -68,7 +68,7 @@ class Parsed:
 
     data: memoryview = attrs.field(repr=False)
     places: Sequence[int] = attrs.field(repr=False)
-    firsts: Sequence[int] = attrs.field(repr=False)
+    firsts: MutableSequence[int] = attrs.field(repr=False)
     seconds: Sequence[int] = attrs.field(repr=False)
     types: int
     repeats: int

@@ -234,7 +234,7 @@ class Table:
             raise self._blocks.damaged("a block has no entry", places[0][0])
         sequences = found.firsts
         if self.properties.is_external and self.listed is not None:
-            sequences = [self.listed.sequences[1]] * len(sequences)
+            sequences[:] = [self.listed.sequences[1]] * len(sequences)
         is_plain = found.types == 1 << VALUE and not found.repeats
         return Records(found.data, found.places, sequences, found.seconds, is_plain)
 

@@ -44,6 +44,26 @@ def address(typingctx: Any, array: Any) -> Any:  # noqa: ARG001 - numba's signat
     return types.CPointer(array.dtype)(array), generate
 
 
+@intrinsic
+def bytes_at(typingctx: Any, number: Any) -> Any:  # noqa: ARG001 - numba's signature
+    """Return the pointer to bytes at an address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+
+    return types.CPointer(types.uint8)(types.int64), generate
+
+
+@intrinsic
+def numbers_at(typingctx: Any, number: Any) -> Any:  # noqa: ARG001 - numba's signature
+    """Return the pointer to 64-bit integers at an address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+
+    return types.CPointer(types.int64)(types.int64), generate
+
+
 def _pointer(builder: Any, data: Any, at: Any, kind: Any) -> Any:
     """Return the address of a place as a pointer to a machine type."""
     return builder.bitcast(builder.gep(data, [at]), kind.as_pointer())

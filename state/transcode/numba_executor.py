@@ -36,13 +36,17 @@ from .numba_kernels import (
     NEW_ID,
     NO_TABLE,
     RESULT_NUMBERS,
+    RUN_NUMBERS,
     SHAPE,
     STATE_NUMBERS,
     TOTAL_NUMBERS,
+    ascends,
     call,
     find_entries,
     find_placed,
     find_run,
+    make_table_blocks,
+    merge_entries,
     note_key_sums,
     parse_table_entries,
     read_only,
@@ -50,7 +54,7 @@ from .numba_kernels import (
     survey,
 )
 from .program import Program
-from .table_entries import VALUES
+from .table_entries import ROOM_BYTES, VALUES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -60,8 +64,9 @@ SLACK, SPARE_BYTES = 9 / 8, 1 << 14
 _CHECKSUM = (1 << 64) - 1
 _NO_STATES, _NO_TOTALS = np.zeros((0, STATE_NUMBERS), np.int64), np.zeros((0, TOTAL_NUMBERS), np.int64)
 _NO_NUMBERS = np.zeros(0, np.int64)
+_OF_TABLES = ("read_table_entries", "write_table_blocks", "merge_entries", "ascends")
 _MIGRATING = ("rewrite", "find_run", "survey", "find_placed")
-FUNCTIONS = (*_MIGRATING, "note_key_sums", "find_entries", "read_table_entries")
+FUNCTIONS = (*_MIGRATING, "note_key_sums", "find_entries", *_OF_TABLES)
 """The functions of `numba_kernels` that are compiled."""
 
 
@@ -182,6 +187,11 @@ def load_compiled(names: Iterable[str] = _MIGRATING) -> None:
         "note_key_sums": lambda: note_key_sums(none, 0, _NO_NUMBERS),
         "find_entries": lambda: find_entries(read_only(none), 0, 0, *[_NO_NUMBERS] * 4),
         "read_table_entries": lambda: parse_table_entries(b"", [], VALUES, 0, 0, 0),
+        "write_table_blocks": lambda: make_table_blocks(bytes(ROOM_BYTES), 0, 1, 1, is_last=True),
+        "merge_entries": lambda: merge_entries(
+            np.zeros((0, RUN_NUMBERS), np.int64), read_only(none), -1, padded(b""), np.zeros(1, np.int64), result
+        ),
+        "ascends": lambda: ascends(read_only(none), 0),
     }
     for name in names:
         runs[name]()

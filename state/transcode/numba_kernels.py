@@ -15,10 +15,10 @@ from . import frames, table_entries
 from .frames import COMPLETE
 from .interpreter import DONE, FULL, ODD, interpret
 from .key_shapes import AHEAD, CRAMPED, find_placed_run
-from .machine import address, compiled
+from .machine import address, bytes_at, compiled, numbers_at
 from .memory import copy, key_sum, load, store
 from .moves import rewrite_even
-from .table_entries import ROOM_BYTES, room_for
+from .table_entries import ROOM_BYTES, compared, room_for
 
 _BYTES = 24 << 20
 """glibc keeps twice as much: the memory in use at a time exceeds 32 MB."""
@@ -395,3 +395,60 @@ def make_table_blocks(
         np.empty(wholes, np.int64), result,
     )  # fmt: skip
     return int(status), result.tolist(), memoryview(target), ends.tolist(), lasts.tolist()
+
+
+DATA, PLACES, SEQUENCES, TYPES, ROW, ROWS, KEY, KEY_BYTES, RUN_NUMBERS = range(9)
+"""The numbers of a run of entries: the addresses of its bytes, and of the offsets, sequence numbers and types of its
+entries, the next entry, their number, and the address and the size of the key of the next entry."""
+_VALUE = 1
+
+
+@compiled
+def merge_entries(runs: Any, last: Any, last_size: int, target: Any, places: Any, result: Any) -> None:
+    """Write the newest value of each key of several runs of entries, until one of them has no more.
+
+    Args:
+        runs: The numbers of each run; the next entries are noted there.
+        last: The last key of which entries were seen.
+        last_size: Its size; -1: there is none.
+        target: Receives the entries; there is room for all.
+        places: Receives the offset of each entry, and the end of the last one.
+        result: Receives the number of entries, and the address and the size of the last key that was seen.
+    """
+    count = to = seen_at = 0
+    seen: Any = address(last)
+    seen_size = last_size
+    for run in range(len(runs)):
+        _next_key(runs, run, 0)
+    while len(runs) > 0:
+        best = 0
+        for run in range(1, len(runs)):
+            key, key_size = bytes_at(runs[run, KEY]), runs[run, KEY_BYTES]
+            order = compared(key, 0, key_size, bytes_at(runs[best, KEY]), 0, runs[best, KEY_BYTES], 0)
+            is_newer = order == 0 and (
+                numbers_at(runs[run, SEQUENCES])[runs[run, ROW]] > numbers_at(runs[best, SEQUENCES])[runs[best, ROW]]
+            )
+            if order < 0 or is_newer:
+                best = run
+        row, key, key_size = runs[best, ROW], bytes_at(runs[best, KEY]), runs[best, KEY_BYTES]
+        if seen_size < 0 or compared(seen, 0, seen_size, key, 0, key_size, 0) != 0:
+            seen, seen_size, seen_at = key, key_size, runs[best, KEY]
+            if numbers_at(runs[best, TYPES])[row] == _VALUE:
+                begin, end = numbers_at(runs[best, PLACES])[row], numbers_at(runs[best, PLACES])[row + 1]
+                copy(address(target), to, bytes_at(runs[best, DATA] + begin), 0, end - begin)
+                places[count] = to
+                to += end - begin
+                count += 1
+        if row + 1 >= runs[best, ROWS]:
+            runs[best, ROW] += 1
+            break
+        _next_key(runs, best, 1)
+    places[count] = to
+    result[0], result[1], result[2] = count, seen_at, seen_size
+
+
+@register_jitable
+def _next_key(runs: Any, run: int, step: int) -> None:
+    runs[run, ROW] += step
+    place = runs[run, DATA] + numbers_at(runs[run, PLACES])[runs[run, ROW]]
+    runs[run, KEY], runs[run, KEY_BYTES] = place + _LENGTH_BYTES, load(bytes_at(place), 0, 4)

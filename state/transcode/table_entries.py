@@ -105,7 +105,8 @@ def read_table_entries(  # noqa: C901, PLR0912, PLR0915 - one function, for numb
                 new_tail = load_little(target, new_at + new_size, STORED_BYTES)
                 first, second = new_tail >> 8 & (1 << 56) - 1, new_tail & 0xFF
                 if row > 0:
-                    order = _compared(target, key_at, key_size, new_at, new_size, min(shared, key_size, new_size))
+                    same = min(shared, key_size, new_size)
+                    order = compared(target, key_at, key_size, target, new_at, new_size, same)
                     is_newer = firsts[row - 1] < first or (firsts[row - 1] == first and seconds[row - 1] <= second)
                     if order > 0 or (order == 0 and values == VALUES and is_newer):
                         return OUT_OF_ORDER
@@ -163,14 +164,17 @@ def _number(data: Any, at: int, end: int) -> tuple[int, int]:
     return 0, -1
 
 
-def _compared(data: Any, first: int, first_size: int, second: int, second_size: int, at: int) -> int:
-    """Return whether a key is less (-1), equal (0) or greater (1) than another one; they share `at` bytes."""
+def compared(data: Any, first: int, first_size: int, other: Any, second: int, second_size: int, at: int) -> int:
+    """Return -1, 0 or 1 for a key in `data` that is less than, equal to or greater than one in `other`.
+
+    They share `at` bytes.
+    """
     most = min(first_size, second_size)
-    while most - at >= 8 and load(data, first + at, 8) == load(data, second + at, 8):
+    while most - at >= 8 and load(data, first + at, 8) == load(other, second + at, 8):
         at += 8
     while at < most:
-        if data[first + at] != data[second + at]:
-            return -1 if data[first + at] < data[second + at] else 1
+        if data[first + at] != other[second + at]:
+            return -1 if data[first + at] < other[second + at] else 1
         at += 1
     if first_size == second_size:
         return 0

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from ...rocksdb.database import Items
+    from ...rocksdb.table_reader import Records
     from .handles import DatabaseHandle
     from .keyed_stream import KeyedStreamHeader
 
@@ -123,12 +124,20 @@ class DatabaseStreamReader(KeyedReader):
         wanted = range(len(self.header.states)) if state_ids is None else sorted(state_ids)
         states = {at: self.header.states[at].name for at in wanted}
         bounds = {at: self._bounds(own, beginning, self.header.states[at].kind) for at in wanted}
-        families = {at: _Family(self._database.items(name, *bounds[at])) for at, name in states.items()}
+        families = {at: self._family(name, *bounds[at]) for at, name in states.items()}
         for key_group in own:
             end = self._start(key_group + 1)
             for state_id, family in families.items():
                 with located(file=self.name, state=states[state_id]):
                     yield from family.blocks(key_group, state_id, end)
+
+    def _family(self, name: str, first: bytes, after: bytes) -> _Family | _FamilyByBlocks:
+        by_blocks = getattr(self._database, "by_blocks", None)
+        if self.executor is ExecutorName.NUMBA and by_blocks is not None:
+            records = by_blocks(name, first, after)
+            if records is not None:
+                return _FamilyByBlocks(records)
+        return _Family(self._database.items(name, first, after))
 
     def _start(self, key_group: int) -> bytes:
         return key_group.to_bytes(self._prefix, "big")
@@ -221,6 +230,36 @@ class _Family:
         self._keys, self._values = next(self._items, ((), ()))
         self._at = 0
         return bool(self._keys)
+
+
+class _FamilyByBlocks:
+    """The entries of one column family, taken key group by key group from those of its files.
+
+    Args:
+        records: The entries in the order of their keys, some at a time.
+    """
+
+    def __init__(self, records: Iterator[Records]) -> None:
+        self._records = records
+        self._current: Records | None = None
+        self._at = 0
+
+    def blocks(self, key_group: int, state_id: int, end: bytes) -> Iterator[Block]:
+        """Yield the entries of a key group: those whose keys are before `end`."""
+        while True:
+            found = self._current
+            if found is None or self._at == len(found):
+                self._current, self._at = next(self._records, None), 0
+                if self._current is None:
+                    return
+                continue
+            stop = len(found) if found.key(len(found) - 1) < end else found.find(end)
+            if stop > self._at:
+                begin, last, after = (int(found.places[row]) for row in (self._at, stop - 1, stop))
+                yield Block(key_group, state_id, found.data[begin:after], stop - self._at, last - begin)
+                self._at = stop
+            if stop < len(found):
+                return
 
 
 def _with_margin(parts: list[bytes]) -> memoryview:

@@ -103,8 +103,8 @@ def test_no_id_or_name_is_that_of_the_source(tmp_path):
 
 def test_what_is_in_no_order_is_sorted_however_little_fits_in_memory(unordered, monkeypatch, tmp_path):
     monkeypatch.setattr(outputs, "_HELD_BYTES", 5000)
-    monkeypatch.setattr(table_writer, "_FILE_BYTES", 10_000)
-    monkeypatch.setattr(table_writer, "_RUN_BYTES", 2_000)
+    monkeypatch.setattr(table_writer, "_FILE_BYTES", 3_000)
+    monkeypatch.setattr(table_writer, "_RUN_BYTES", 1_000)
     migrate(unordered, tmp_path / "made", job(int), NATIVE)
 
     assert contents(unordered) == contents(tmp_path / "made")
