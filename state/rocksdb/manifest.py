@@ -25,15 +25,16 @@ An internal key is a user key and eight bytes: a sequence number of 56 bits and 
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import attrs
 
-from ...serializers.errors import CorruptSavepoint, UnsupportedFormat
+from ...serializers.errors import CorruptSavepoint, LibraryNotFound, UnsupportedFormat
 from .options_file import DEFAULT_FAMILY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 _BLOCK_BYTES = 1 << 15
 _HEADER = struct.Struct("<IHB")
@@ -81,11 +82,22 @@ def require_whole_manifest(data: bytes, name: str) -> None:
         at = end
 
 
-def crc32c(data: bytes) -> int:
-    """Return the masked checksum that files of RocksDB have of some bytes."""
-    import google_crc32c
+@lru_cache(maxsize=1)
+def _plain_crc32c() -> Callable[[bytes], int]:
+    try:
+        from google_crc32c import value
+    except ImportError as error:
+        raise LibraryNotFound(
+            f"files of RocksDB have checksums of a library that is not installed: {error.name}",
+            advice="pip install 'stateshift[rocksdb]'",
+        ) from error
+    found: Callable[[bytes], int] = value
+    return found
 
-    crc: int = google_crc32c.value(data)
+
+def crc32c(data: bytes) -> int:
+    """Return the masked checksum that files of RocksDB have of some bytes; raises `LibraryNotFound`."""
+    crc = _plain_crc32c()(data)
     return ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF
 
 
