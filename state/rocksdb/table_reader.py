@@ -95,9 +95,9 @@ class Records:
         for row in range(len(self)):
             yield self.key(row), int(self.sequences[row]), int(self.types[row]), self.value(row)
 
-    def find(self, key: bytes) -> int:
-        """Return the index of the first entry whose key is not before a key."""
-        return bisect_left(range(len(self)), key, key=self.key)
+    def find(self, key: bytes, start: int = 0) -> int:
+        """Return the index of the first entry from `start` on whose key is not before a key."""
+        return start + bisect_left(range(start, len(self)), key, key=self.key)
 
     def cut(self, first: int, after: int) -> Records:
         """Return the entries of a range of indexes."""

@@ -253,7 +253,8 @@ class _FamilyByBlocks:
                 if self._current is None:
                     return
                 continue
-            stop = len(found) if found.key(len(found) - 1) < end else found.find(end)
+            # Those before are the consumer's, which may have overwritten them.
+            stop = len(found) if found.key(len(found) - 1) < end else found.find(end, self._at)
             if stop > self._at:
                 begin, last, after = (int(found.places[row]) for row in (self._at, stop - 1, stop))
                 yield Block(key_group, state_id, found.data[begin:after], stop - self._at, last - begin)
