@@ -11,7 +11,7 @@ from ctypes import string_at
 from typing import TYPE_CHECKING, Any
 
 from ...serializers.errors import UnsupportedFormat
-from ..transcode.executor_choice import ExecutorName, load_machine_code
+from ..transcode.executor_choice import VARIABLE, ExecutorName, load_machine_code
 from ..transcode.table_entries import ROOM_BYTES, STORED_BYTES
 from .table_reader import Records, open_table
 
@@ -38,6 +38,7 @@ def newest_entries(
 
     Raises:
         CorruptSavepoint: A file is damaged.
+        UnsupportedFormat: Two entries of a key have one sequence number.
     """
     wanted = [file for file in files if _may_be_in(file, start, stop)]
     runs, has_deletions = _runs(wanted), False
@@ -114,7 +115,7 @@ def _merged(runs: list[Iterator[Records]], last: bytes | None = None) -> Iterato
     code: Any = load_machine_code()
     held = [(records, run) for run in runs if (records := next(run, None)) is not None]
     numbers = np.array([_numbers(records, code) for records, _ in held], np.int64).reshape(len(held), code.RUN_NUMBERS)
-    result = np.zeros(3, np.int64)
+    result = np.zeros(4, np.int64)
     while held:
         left = [(int(row), records) for row, (records, _) in zip(numbers[:, code.ROW], held, strict=True)]
         rows = sum(len(records) - row for row, records in left)
@@ -123,7 +124,12 @@ def _merged(runs: list[Iterator[Records]], last: bytes | None = None) -> Iterato
         places: Any = np.empty(rows + 1, np.int64)
         seen = np.frombuffer((last or b"") + bytes(ROOM_BYTES), np.uint8)
         code.merge_entries(numbers, code.read_only(seen), -1 if last is None else len(last), target, places, result)
-        count, address, length = result.tolist()
+        count, address, length, is_unclear = result.tolist()
+        if is_unclear:
+            raise UnsupportedFormat(
+                "two entries of a key have one sequence number, whose order only RocksDB knows",
+                advice=f"set {VARIABLE}={ExecutorName.OBJECTS}: then RocksDB reads the files, which takes longer",
+            )
         if address:
             last = string_at(address, length)
         if count:

@@ -413,7 +413,8 @@ def merge_entries(runs: Any, last: Any, last_size: int, target: Any, places: Any
         last_size: Its size; -1: there is none.
         target: Receives the entries; there is room for all.
         places: Receives the offset of each entry, and the end of the last one.
-        result: Receives the number of entries, and the address and the size of the last key that was seen.
+        result: Receives the number of entries, and the address and the size of the last key that was seen; and 1 if
+            two entries of a key have one sequence number.
     """
     count = to = seen_at = 0
     seen: Any = address(last)
@@ -425,10 +426,12 @@ def merge_entries(runs: Any, last: Any, last_size: int, target: Any, places: Any
         for run in range(1, len(runs)):
             key, key_size = bytes_at(runs[run, KEY]), runs[run, KEY_BYTES]
             order = compared(key, 0, key_size, bytes_at(runs[best, KEY]), 0, runs[best, KEY_BYTES], 0)
-            is_newer = order == 0 and (
-                numbers_at(runs[run, SEQUENCES])[runs[run, ROW]] > numbers_at(runs[best, SEQUENCES])[runs[best, ROW]]
+            newer = (
+                numbers_at(runs[run, SEQUENCES])[runs[run, ROW]] - numbers_at(runs[best, SEQUENCES])[runs[best, ROW]]
             )
-            if order < 0 or is_newer:
+            if order == 0 and newer == 0:
+                result[3] = 1
+            if order < 0 or (order == 0 and newer > 0):
                 best = run
         row, key, key_size = runs[best, ROW], bytes_at(runs[best, KEY]), runs[best, KEY_BYTES]
         if seen_size < 0 or compared(seen, 0, seen_size, key, 0, key_size, 0) != 0:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 
+import attrs
 import pytest
 from rocksdb_files import Written, listed, opened, written_by_chance
 
-from stateshift import CorruptSavepoint
+from stateshift import CorruptSavepoint, UnsupportedFormat
 from stateshift.state.rocksdb.newest_entries import newest_entries
 from stateshift.state.storage.files import Folder
 
@@ -80,6 +81,21 @@ def test_ranges_that_were_deleted_are_left_to_rocksdb_unless_they_are_others(tmp
     assert found(tmp_path / "database") is None
     assert found(tmp_path / "database", b"\x15", b"\x16") is None
     assert [*found(tmp_path / "database", b"\x20")] == [bytes([key]) for key in range(0x20, 200)]
+
+
+def test_two_entries_of_one_key_and_one_sequence_number_are_refused(tmp_path):
+    for number in (3, 4):
+        database = opened(tmp_path / f"{number}")
+        database[b"a"] = bytes([number])
+        database.close()
+    (one, stored), (other, again) = (listed(tmp_path / name)[0] for name in ("3", "4"))
+    (tmp_path / "both").mkdir()
+    files = [attrs.evolve(one, number=3), attrs.evolve(other, number=4)]
+    for file, data in zip(files, (stored.data, again.data), strict=True):
+        (tmp_path / "both" / file.name).write_bytes(data)
+
+    with pytest.raises(UnsupportedFormat, match="one sequence number"):
+        list(newest_entries(files, Folder.at(tmp_path / "both"), None, None))
 
 
 def test_damage_is_an_error(tmp_path):
