@@ -345,7 +345,7 @@ class FollowedSubtask:
             part, tallies = range(start, min(start + step, groups.stop)), self._tallies()
             piece = attrs.evolve(task, key_groups=part)
             with (
-                keyed_output(piece, self._header, snapshot.source, place) as output,
+                keyed_output(piece, self._header, snapshot.source, place, executor) as output,
                 open_keyed(snapshot.handle, snapshot.source, task.max_parallelism, executor=executor) as reader,
                 count_bytes.heard_by(self._tell),
             ):
