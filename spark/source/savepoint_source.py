@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
+import attrs
 from pyspark.errors import PySparkTypeError
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from ...serializers.errors import StateShiftError, located, redact_values, values_are_redacted
+from ...serializers.errors import DeclarationError, StateShiftError, located, redact_values, values_are_redacted
 from ...serializers.registry import Additions, registry
 from ...state.columnar.listing import LISTING, listing
 from ...state.columnar.table import StateTable
+from ...state.savepoint.chosen_keys import ChosenKeys
 from ...state.savepoint.reader import Savepoint
+from ...state.savepoint.written_keys import WrittenKey, choose, stored_key
 from ...state.storage.files import Folder
 from ..user_modules import shipped
 from .options import bare, flag, number, refuse_unknown, roots
 from .writer import StateWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
-    from pyspark.sql.datasource import DataSourceWriter, Filter
+    from pyspark.sql.datasource import DataSourceWriter
     from pyspark.sql.types import StructType
 
     from ...state.columnar.table import Slice
@@ -34,7 +37,7 @@ if TYPE_CHECKING:
 
 ALL = "*"
 _PLACES = ("path", "base")
-_OPTIONS = ("operator", "state", "exact", "tasks", "path", "allow_roots", "checkpoint_roots")
+_OPTIONS = ("operator", "state", "key", "key_group", "exact", "tasks", "path", "allow_roots", "checkpoint_roots")
 
 
 class SavepointDataSource(DataSource):
@@ -43,6 +46,8 @@ class SavepointDataSource(DataSource):
     Options for reading; those for writing are in `writer`:
         operator: The uid or id of the operator. Not needed if only one has state.
         state: The name of the state; `*` or nothing lists all states.
+        key: A key, as `stateshift get` takes it: only its entries are read, and only its key group if that is known.
+        key_group: The number of a key group: only its entries are read.
         exact: `true`: big numbers and times as text, rows with their kind, exactly as they are stored.
         tasks: The approximate number of tasks to read with; by default two per core.
         allow_roots: Further folders that may contain files of the savepoint, separated by commas; see `Savepoint.open`.
@@ -74,7 +79,7 @@ class SavepointDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         table = self._table()
         if table is None:
-            return ListingReader(self._operators(), self.registered)
+            return ListingReader(self._opened()[1], self.registered)
         return StateReader(table, number(self.options, "tasks") or self.tasks, self.registered, self.redacted)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - as Spark calls it
@@ -102,10 +107,10 @@ class SavepointDataSource(DataSource):
     def _found(self) -> StateTable | None:
         self._prepare()
         name = self.options.get("state", ALL)
+        savepoint, found = self._opened()
         if name == ALL:
-            self._operators()
             return None
-        operators = [operator for operator in self._operators() if operator.stored.has_state]
+        operators = [operator for operator in found if operator.stored.has_state]
         if len(operators) != 1:
             titles = ", ".join(operator.title for operator in operators) or "none"
             raise StateShiftError(
@@ -113,7 +118,38 @@ class SavepointDataSource(DataSource):
                 advice="pass a uid or id; option('state', '*') lists all states",
                 savepoint=self._place(),
             )
-        return StateTable.of(operators[0], name, exact=flag(self.options, "exact"))
+        chosen = self._chosen(operators[0], is_of_flink=savepoint.lineage is None and savepoint.query is None)
+        return StateTable.of(operators[0], name, exact=flag(self.options, "exact"), chosen=chosen)
+
+    def _chosen(self, operator: SavepointOperator, *, is_of_flink: bool) -> ChosenKeys | None:
+        """Return the choice of the key and the key group that the options name; None: all entries are read.
+
+        Spark's filters do not choose them: up to 4.3, Spark reads a DataFrame that has no filter as it has read
+        another one of the same `load` that has some.
+        """
+        key, group = self.options.get("key"), self.options.get("key_group")
+        if key is None and group is None:
+            return None
+        if operator.key is None:
+            raise DeclarationError("the options 'key' and 'key_group' are of keyed state, which the operator has not")
+        chosen: ChosenKeys | None = ChosenKeys()
+        if key is not None:
+            chosen = choose(operator.key, [WrittenKey.of(key)], operator.max_parallelism)
+        if chosen is None:
+            raise DeclarationError(
+                f"the option 'key' is {WrittenKey.of(key or '').shown}, and the keys are {operator.key.describe()}",
+                advice=f"write it as a stored key is: {stored_key(operator) or 'there is none'}",
+            )
+        if not (chosen.is_certain or is_of_flink):
+            chosen = chosen.everywhere  # earlier releases may have placed it by another hash
+        if group is None:
+            return chosen
+        if not group.isdecimal() or not int(group) < operator.max_parallelism:
+            raise DeclarationError(
+                f"the option 'key_group' is {group!r}", advice=f"use a number below {operator.max_parallelism}"
+            )
+        groups = frozenset({int(group)})
+        return attrs.evolve(chosen, key_groups=groups if chosen.key_groups is None else groups & chosen.key_groups)
 
     def _prepare(self) -> None:
         """Restore the registrations and settings of the registering process in this one; refuse unknown options."""
@@ -121,12 +157,12 @@ class SavepointDataSource(DataSource):
         redact_values(self.redacted)
         refuse_unknown(self.options, _OPTIONS, "read")
 
-    def _operators(self) -> tuple[SavepointOperator, ...]:
-        """Return the operator that the options name, or all operators."""
+    def _opened(self) -> tuple[Savepoint, tuple[SavepointOperator, ...]]:
+        """Return the savepoint, and the operator that the options name, or all operators."""
         savepoint = Savepoint.open(self._place(), allow_roots=self._allowed())
         with located(savepoint=savepoint.place):
             wanted = self.options.get("operator", ALL)
-            return savepoint.operators if wanted == ALL else (savepoint.operator(wanted),)
+            return savepoint, savepoint.operators if wanted == ALL else (savepoint.operator(wanted),)
 
     def _place(self) -> str:
         place = self.options.get("path")
@@ -145,15 +181,13 @@ class SavepointDataSource(DataSource):
         return str(Path(self.home) / place) if Folder(place).is_local else place
 
 
-_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _TASKS_PER_CORE = 2
 
 
 def register(session: SparkSession) -> SparkSession:
-    """Register the format of `session.read.format("savepoint")`, and change the session's settings for it.
+    """Register the format of `session.read.format("savepoint")`.
 
-    Spark pushes filters down to Python sources only if `spark.sql.python.filterPushdown.enabled` is set, which is done
-    here. Snapshot classes registered before (`register_snapshot`) are sent to the workers with the source, by value if
+    Snapshot classes registered before (`register_snapshot`) are sent to the workers with the source, by value if
     their module is not installed: call this again after registering more. The workers import stateshift, which must be
     installed there.
 
@@ -174,7 +208,6 @@ def register(session: SparkSession) -> SparkSession:
     }
     with shipped(session, registered):
         session.dataSource.register(type("RegisteredSavepoints", (SavepointDataSource,), facts))
-    session.conf.set(_PUSHDOWN, "true")
     return session
 
 
@@ -208,46 +241,15 @@ class StateReader(DataSourceReader):
         self._tasks = tasks
         self._registered = registered
         self._redacted = redacted
-        self._keys: list[Any] | None = None
-        self._key_groups: set[int] | None = None
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - as Spark calls it
-        """Use filters on one or several values of `key` and `key_group` to read only their key groups.
-
-        All filters are returned, since Spark has to apply them again. Spark 4.0 does not call this method.
-        """
-        from pyspark.sql.datasource import EqualNullSafe, EqualTo, In  # since Spark 4.1
-
-        for one in filters:
-            if isinstance(one, EqualTo | EqualNullSafe):
-                self._restrict(one.attribute, [one.value])
-            elif isinstance(one, In):
-                self._restrict(one.attribute, list(one.value))
-        return filters
-
-    def _restrict(self, column: tuple[str, ...], values: list[Any]) -> None:
-        values = [value for value in values if value is not None]
-        groups: set[int] | None = None
-        if column == ("key_group",) and "key_group" in self._table.schema.names:
-            groups = set(values)
-        elif column == ("key",):
-            try:
-                groups = self._table.groups_of(values)
-            except StateShiftError:  # a value that no key can have: Spark will find no row
-                return
-            if groups is not None:
-                self._keys = values if self._keys is None else [value for value in self._keys if value in values]
-        if groups is not None:
-            self._key_groups = groups if self._key_groups is None else self._key_groups & groups
 
     def partitions(self) -> list[InputPartition]:
-        return [StatePartition(piece) for piece in self._table.slices(self._tasks, self._key_groups)]
+        return [StatePartition(piece) for piece in self._table.slices(self._tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         registry.add(self._registered)
         redact_values(self._redacted)
         if isinstance(partition, StatePartition):  # Spark creates one of its own if there are none
-            yield from self._table.read(partition.value, keys=self._keys, key_groups=self._key_groups)
+            yield from self._table.read(partition.value)
 
 
 class ListingReader(DataSourceReader):

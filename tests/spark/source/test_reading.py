@@ -51,18 +51,50 @@ def test_a_state_is_a_table_with_typed_columns(read, savepoint_of):
 
 @pytest.mark.slow
 def test_a_key_is_found_by_one_task(read, savepoint_of):
-    accounts = read(savepoint_of("rocksdb-account-v1"), operator="account-state", state="account")
-    key, other = (row.key for row in accounts.select("key").head(2))
-    by_key = accounts.where(sf.col("key") == key)
+    options = {"operator": "account-state", "state": "account"}
+    accounts = read(savepoint_of("rocksdb-account-v1"), **options)
+    row, other = accounts.head(2)
+    by_key = read(savepoint_of("rocksdb-account-v1"), **options, key=row.key)
+    by_group = read(savepoint_of("rocksdb-account-v1"), **options, key_group=other.key_group)
 
     assert accounts.rdd.getNumPartitions() > 1
-    if has_spark(4, 1):  # Spark 4.0 filters by itself
-        assert by_key.rdd.getNumPartitions() == 1
-    assert [key] == [row.key for row in by_key.collect()]
-    assert {key, other} == {row.key for row in accounts.where(sf.col("key").isin(key, other)).collect()}
-    assert (
-        0 == accounts.where((sf.col("key") == key) & (sf.col("key_group") == 127 - accounts.head().key_group)).count()
-    )
+    assert by_key.rdd.getNumPartitions() == by_group.rdd.getNumPartitions() == 1
+    assert [row.key] == [one.key for one in by_key.collect()]
+    assert other.key in [one.key for one in by_group.collect()]
+    assert 0 == read(savepoint_of("rocksdb-account-v1"), **options, key="12345").count()
+
+
+@pytest.mark.parametrize(
+    ("place", "operator", "state", "key", "fields"),
+    [
+        ("flink-2.3/rocksdb-tuple-p2-m128/savepoint", "keyed-op", "count", '["t1", 3]', {"f0": "t1", "f1": 3}),
+        ("flink-sql-2.3/join/savepoint", "7_join", "left-records", "7", {"f0": 7}),
+        ("pyflink-2.3/types/savepoint", "types", "python-state-double", "4", {"f0": 4}),
+    ],
+)
+def test_a_key_of_any_type_is_an_option(read, root, place, operator, state, key, fields):
+    found = read(root / "tests" / "fixtures" / place, operator=operator, state=state, key=key).collect()
+
+    assert found
+    assert all(row.key.asDict() == fields for row in found)
+
+
+@pytest.mark.parametrize(
+    ("key", "why"),
+    [({"key": "a"}, r"the keys are long(.|\n)*a stored key is: -?\d"), ({"key_group": "200"}, "below 200")],
+)
+def test_a_key_that_none_can_be_is_an_error(read, savepoint_of, key, why):
+    with pytest.raises(AnalysisException, match=why):
+        read(savepoint_of("rocksdb-account-v1"), operator="account-state", state="account", **key)
+
+
+def test_a_filter_of_one_dataframe_is_not_one_of_another(read, savepoint_of):
+    """Spark up to 4.3 remembers what was read with filters that it told the source."""
+    accounts = read(savepoint_of("rocksdb-account-v1"), operator="account-state", state="account")
+
+    assert [-23] == [row.key for row in accounts.where(sf.col("key") == -23).collect()]
+    assert accounts.count() == len(accounts.collect()) == 10
+    assert 1 == accounts.where(sf.col("key") == -23).alias("one").join(accounts.alias("all"), "key").count()
 
 
 @pytest.mark.parametrize("hint", [dt.time, list[dt.time]])
