@@ -4,7 +4,8 @@
 
 A savepoint of S2 (about 100 bytes an entry) in eight forms: 128 and 32768 key groups, entries in the order of RocksDB
 and of a hash table, plain and compressed. Beside them a native snapshot with 128 key groups. Each command is a process
-of its own; the two take turns; figures are medians of the rounds. The bytes are those that the command says.
+of its own; the two take turns; figures are medians of the rounds. The seconds of CPU are those of all its threads; they
+say more than the others on a machine that is busy. The bytes are those that the command says.
 
 With `--on-s3` the native snapshot lies on an S3 server on this machine.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import resource
 import statistics
 import subprocess
 import sys
@@ -72,20 +74,26 @@ def rewrite(source: Path, target: Path, *, is_sorted: bool, is_compressed: bool)
 
 def measured(place: str, key: str, rounds: int) -> dict[str, Any]:
     """Run both commands in turns, and return their times in seconds and what was read."""
-    times: dict[str, list[float]] = {"help": [], "get": []}
+    times: dict[str, list[float]] = {"help": [], "get": [], "help_cpu": [], "get_cpu": []}
     found: dict[str, Any] = {}
     for _ in range(rounds + 1):
         for name, words in (("help", ["get", "--help"]), ("get", ["get", place, key, "--json"])):
-            began = time.perf_counter()
+            began, before = time.perf_counter(), _cpu_s()
             ran = subprocess.run(
                 [sys.executable, "-m", "stateshift", *words], check=True, capture_output=True, text=True
             )
             times[name].append(time.perf_counter() - began)
+            times[f"{name}_cpu"].append(_cpu_s() - before)
             if name == "get":
                 found = json.loads(ran.stdout)
     (entry,) = found["operators"][0]["entries"]
     seconds = {name: statistics.median(of[1:]) for name, of in times.items()}  # the first round warms up
     return {"entry": entry, **seconds, **found["read"]}
+
+
+def _cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def main() -> None:
@@ -121,11 +129,12 @@ def main() -> None:
         print(json.dumps({"facts": about, "results": results}, indent=1))
         return
     print(told(about))
-    columns = ("", "--help, s", "get, s", "more, s", "state read", "a key group", "metadata read")
+    columns = ("", "--help, s", "get, s", "more, s", "more CPU, s", "state read", "a key group", "metadata read")
     rows = [
         [
             name,
             *(f"{seconds:.2f}" for seconds in (one["help"], one["get"], one["get"] - one["help"])),
+            f"{one['get_cpu'] - one['help_cpu']:.2f}",
             *(f"{one[of] / 1000:,.1f} kB" for of in ("state_bytes", "group", "metadata_bytes")),
         ]
         for name, one in results.items()
