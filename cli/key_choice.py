@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..serializers.snapshot import TypeSerializerConfigSnapshot
-    from ..state.formats.spark.reader import SparkOperator, SparkStore
-    from ..state.savepoint.reader import SavepointOperator
+    from ..state.formats.spark.reader import SparkCheckpoint, SparkOperator, SparkStore
+    from ..state.savepoint.reader import Savepoint, SavepointOperator
     from ..state.savepoint.states import SavepointState
     from ..state.savepoint.written_keys import WrittenKey
     from .inspect_data import AnyOperator, AnyState
@@ -89,10 +89,12 @@ class WantedKeys:
         shown = ", ".join(one.shown for one in self.keys[:_MOST_SHOWN])
         return shown + (f" and {len(self.keys) - _MOST_SHOWN:,} others" if len(self.keys) > _MOST_SHOWN else "")
 
-    def of(self, operator: AnyOperator, states: Sequence[AnyState]) -> KeyChoice | None:
+    def of(
+        self, opened: Savepoint | SparkCheckpoint, operator: AnyOperator, states: Sequence[AnyState]
+    ) -> KeyChoice | None:
         """Return what is read of an operator; None: it has none of these states by key."""
         choose: Callable[..., KeyChoice | None] = _of_stores if operator.is_of_spark else _of_states
-        return choose(self, operator, states)
+        return choose(self, opened, operator, states)
 
     def require_any(self, choices: Sequence[KeyChoice], **where: Any) -> None:
         """Refuse keys that no operator can have; the error shows a stored key of the first one.
@@ -142,7 +144,9 @@ def _lines(file: Path) -> list[str]:
         raise click.UsageError(f"--keys-from {file} cannot be read: {error}") from None
 
 
-def _of_states(wanted: WantedKeys, operator: SavepointOperator, states: Sequence[SavepointState]) -> KeyChoice | None:
+def _of_states(
+    wanted: WantedKeys, opened: Savepoint, operator: SavepointOperator, states: Sequence[SavepointState]
+) -> KeyChoice | None:
     from ..state.savepoint.chosen_keys import ChosenKeys
     from ..state.savepoint.written_keys import choose
 
@@ -158,8 +162,9 @@ def _of_states(wanted: WantedKeys, operator: SavepointOperator, states: Sequence
             return made((), None, why=error.what.splitlines()[0])
         if chosen is None:
             return made((), None, why=_unlike(snapshot, wanted))
-        if not chosen.is_certain and not any(one.of_keys(chosen).measure().entries for one in keyed):
-            chosen, why = chosen.everywhere, "they may lie elsewhere than Flink has them"
+        is_certain = chosen.is_certain or opened.is_of_flink
+        if not is_certain and not any(one.of_keys(chosen).measure().entries for one in keyed):
+            chosen, why = chosen.everywhere, f"earlier releases placed a {snapshot.kind} by another hash"
         elif chosen.key_groups is None:
             why = f"the key group of a {snapshot.kind} is not known"
     else:
@@ -178,7 +183,9 @@ def _unlike(snapshot: TypeSerializerConfigSnapshot[Any], wanted: WantedKeys) -> 
     return f"{told}; a text that reads as something else is written in quotes: '\"{wanted.keys[0].shown}\"'"
 
 
-def _of_stores(wanted: WantedKeys, operator: SparkOperator, stores: Sequence[SparkStore]) -> KeyChoice | None:
+def _of_stores(
+    wanted: WantedKeys, _: SparkCheckpoint, operator: SparkOperator, stores: Sequence[SparkStore]
+) -> KeyChoice | None:
     with libraries_needed("spark"):
         from ..state.formats.spark.chosen_rows import choose, key_type
     if not stores:

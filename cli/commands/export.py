@@ -270,7 +270,7 @@ class Selection:
                 left_out.append(LeftOut(operator, "", operator.unreadable))
             named = (one for one in operator.states if state_name is None or is_called(one.name, state_name))
             wanted = [one for one in named if state_name or one.kind != "index"]
-            if keys is not None and (choice := keys.of(operator, wanted)) is not None:
+            if keys is not None and (choice := keys.of(opened, operator, wanted)) is not None:
                 choices.append(choice)
                 wanted = list(choice.states)
             elif keys is not None:

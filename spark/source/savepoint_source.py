@@ -118,7 +118,7 @@ class SavepointDataSource(DataSource):
                 advice="pass a uid or id; option('state', '*') lists all states",
                 savepoint=self._place(),
             )
-        chosen = self._chosen(operators[0], is_of_flink=savepoint.lineage is None and savepoint.query is None)
+        chosen = self._chosen(operators[0], is_of_flink=savepoint.is_of_flink)
         return StateTable.of(operators[0], name, exact=flag(self.options, "exact"), chosen=chosen)
 
     def _chosen(self, operator: SavepointOperator, *, is_of_flink: bool) -> ChosenKeys | None:

@@ -516,6 +516,11 @@ class Savepoint(StoredSavepoint):
         return {"savepoint": self.place}
 
     @property
+    def is_of_flink(self) -> bool:
+        """Whether Flink wrote the state, so that every key lies where Flink's hash has it."""
+        return self.lineage is None and self.query is None
+
+    @property
     def written_by(self) -> str:
         """The name of the program that wrote the state, with its release if that is known."""
         if self.lineage is not None:
