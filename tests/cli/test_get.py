@@ -67,7 +67,10 @@ def require_equal_to_the_export(run, place, keys):
             for written in (key, json.dumps(plain(json.loads(key)))):
                 one, lines = got(run, place, written, operator)
 
-                assert (one["skipped"], len(one["key_groups"])) == (None, 1)
+                # Flink stores some nulls in rows in other bytes, so that such a key is looked for everywhere.
+                groups = None if "null" in written else 1
+                found = one["key_groups"] and len(one["key_groups"])
+                assert (one["skipped"], found) == (None, groups), (place, operator, written, one["all_read"])
                 assert lines == by_key[key], (operator, written)
 
 

@@ -50,6 +50,7 @@ get sp customer-7
 get SPARK/window/checkpoint '{"k": "z"}'
 get SPARK/rocksdb-join/checkpoint z
 export sp --key customer-7
+sql sp nothing
 diff sp v3
 diff sp rekeyed
 diff accounts_v1:job accounts_v4:job
