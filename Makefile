@@ -2,7 +2,7 @@
 # PYTHON=… picks the interpreter that .venv is made from.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-spark demo-stream test slow warm lint types interop interop-native follow interop-pyflink interop-sql oldest releases fuzz evolution faults bench changelog clean
+.PHONY: help demo demo-spark demo-stream test slow warm lint types interop interop-native follow interop-pyflink interop-sql prove oldest releases fuzz evolution faults bench changelog clean
 
 PY := .venv/bin/python
 INSTALLED := .venv/.stateshift-installed
@@ -65,6 +65,9 @@ interop-native: $(INSTALLED) ## the same of native savepoints that we write, who
 
 follow: $(INSTALLED) ## a job of real Flink followed while its state changes: killed, restarted, rescaled (three minutes each); SEEDS=1,2,3
 	@STATESHIFT_INTEROP="$(STATESHIFT_INTEROP)" STATESHIFT_FOLLOW_SEEDS="$(or $(SEEDS),1)" $(PY) -m pytest -m interop tests/interop/test_following.py $(ARGS)
+
+prove: $(INSTALLED) ## `--prove flink` on every savepoint and snapshot that Flink wrote, and on planted faults (ten minutes)
+	@STATESHIFT_INTEROP="$(STATESHIFT_INTEROP)" $(PY) -m pytest -m interop tests/interop/test_proven.py $(ARGS)
 
 interop-sql: $(INSTALLED) ## the same of Flink SQL, whole: each operator's state, the tables of accumulators and of Java classes
 	@STATESHIFT_INTEROP="$(STATESHIFT_INTEROP)" $(PY) -m pytest -m interop tests/interop/test_sql*.py $(ARGS)

@@ -34,6 +34,7 @@ from ..options import (
 )
 from ..output import print_json, print_lines, print_styled
 from ..progress import show_progress
+from ..proving import proving_options
 from ..render.migration import (
     announce_run,
     done_lines,
@@ -46,6 +47,7 @@ from ..render.migration import (
 from ..revisions import recorded_job
 from ..spark_migration import migrate_spark
 from ..spark_options import OF_CHANGES, ONLY_OF_QUERIES, query_options, spark_change_options
+from .verify import blocks, to_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     from ...state.migration.plan_file import NewTypes, PlanFile
     from ...state.migration.report import MigrationReport
     from ..new_side import NewSide
+    from ..proving import Proving
 
 _FIELDS = {"target": "restore_target"} | {
     name: field for field, names in grouped_by(migration_options).items() for name in names if field != "options"
@@ -72,6 +75,7 @@ Examples:
   stateshift migrate /data/sp-1 /data/sp-1-v2 --job accounts:job --dry-run
   stateshift migrate /data/sp-1 /data/sp-1-v2 --job accounts:job
   stateshift migrate /data/sp-1 /data/sp-1-v2 --plan plan.json
+  stateshift migrate /data/sp-1 /data/sp-1-v2 --job accounts:job --prove flink --flink-home /opt/flink
   stateshift migrate /data/sp-1 /data/sp-1-v2 --like build/probe
   stateshift migrate /data/sp-1 /data/sp-1-v2 --old-plan orders-1.json --plan orders-2.json
   stateshift migrate s3://b/checkpoints/JOB/chk-42 /data/rescued
@@ -94,7 +98,9 @@ SOURCE is only read. TARGET must be empty or not exist, and becomes a savepoint 
 dies leaves no savepoint, and the same command run again removes what it left.
 A migration that one process can do in about the time that Spark takes to start needs no Spark; a larger one, or one
 with --master, needs stateshift[spark].
-Exit status 1: the check refuses; 6: the run failed and nothing was published.""",
+--prove flink lets real Flink restore TARGET at the end, as `stateshift verify` does it, and compares every entry.
+Exit status 1: the check refuses, or the proof has failed: then do not start from TARGET; 6: the run failed and nothing
+was published.""",
 )
 @savepoint_argument("source")
 @click.argument("target_place", metavar="TARGET")
@@ -114,6 +120,7 @@ Exit status 1: the check refuses; 6: the run failed and nothing was published.""
     show_default=True,
     help="If TARGET is not empty: refuse; resume from what a dead run has finished; or replace the savepoint there.",
 )
+@proving_options
 @migration_options
 @follow_options
 @spark_change_options
@@ -129,6 +136,7 @@ def command(
     master: str | None,
     py_files: list[str],
     target_exists: str,
+    proving: Proving,
     options: MigrationOptions,
     with_json: bool,
     **of_following: Any,
@@ -142,6 +150,10 @@ def command(
     """
     work, throttle, interval, once = (of_following[name] for name in ("work", "throttle", "interval", "once"))
     follows, finishes = of_following["follow"], of_following["finish"]
+    flink = proving.installation()
+    if flink is not None and (dry_run or follows or is_spark(source)):
+        words = "neither a dry run, nor --follow, nor state of Spark"
+        raise click.UsageError(f"--prove flink proves a savepoint that was written: {words}")
     if not follows:
         refuse_options("{} is only for --follow", names=ONLY_FOLLOWING | (set() if finishes else {"work"}))
     if follows or finishes:
@@ -177,15 +189,26 @@ def command(
                 progress=progress,
                 allow_roots=allowed_roots(),
             )
+    status, proof = Status.DONE, None
+    if flink is not None:
+        from ...state.savepoint.verify import verify
+
+        with show_progress() as progress:
+            verified = verify(open_savepoint(report.target), trust_digests=True, progress=progress)
+        proof = proving.proven(verified, flink)
+        status = Status.DONE if proof[0].ok else Status.REFUSED
     if with_json:
-        print_json(report.to_data() | {"start_command": start_command(report)})
-        return Status.DONE
+        told = {} if proof is None else {"verified": to_data(report.target, proof[0]), "proof": proof[1]}
+        print_json(report.to_data() | {"start_command": start_command(report)} | told)
+        return status
     print_styled(dry_lines(report) if dry_run else done_lines(report))
     print_lines(lost_on_the_way_back(report, downgrade))
+    if proof is not None:
+        print_styled(blocks(report.target, proof[0], everything=False))
     if not dry_run:
         print_lines(["", *ending(report)])
         print_styled([[(line, "bold red")] for line in quarantine_lines(report)])
-    return Status.DONE
+    return status
 
 
 def _finished(source: str, follower: Follower, target_exists: str) -> MigrationReport:

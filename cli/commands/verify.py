@@ -25,11 +25,13 @@ from ..options import (
 )
 from ..output import Block, Column, Line, Table, print_json, print_styled
 from ..progress import show_progress
+from ..proving import proving_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ...state.savepoint.verify import Check, VerifyReport
+    from ..proving import Proving
 
 _OF_SPARK = {"master", "py_files"}
 _COLUMNS = (Column("check"), Column("result"), Column("detail", is_text=True))
@@ -43,6 +45,7 @@ _STYLES = {"ok": "green", "failed": "bold red", "unproven": "yellow"}
 Examples:
   stateshift verify /data/savepoints/sp-1-v2
   stateshift verify /data/savepoints/sp-1-v2 --values
+  stateshift verify /data/savepoints/sp-1-v2 --prove flink --flink-home /opt/flink --job-jar job.jar
   stateshift verify /data/savepoints/sp-1-v2 --json
   stateshift verify s3://bucket/sp-1-v2 --master spark://host:7077
   stateshift verify spark:/data/checkpoints/clicks-v2
@@ -56,21 +59,38 @@ The streams are read on all cores of this machine. Spark reads them with --maste
 so many values that Spark is faster.
 
 \b
+--prove flink starts real Flink in a process of its own. It restores the savepoint, takes a canonical savepoint of what
+it has restored, and looks every key up; all is compared, and the certificate is written into _stateshift.json, if the
+savepoint has one. It needs a JDK. Flink reads serializers in the savepoint as Java does: prove only what you trust.
+
+\b
 Of a copy that `stateshift migrate spark:OLD spark:NEW` made, every entry is compared with its source: converted once
 more, in its partition. What functions or DataFrames filled in is `unproven`.
 Exit status 1: a check failed.""",
 )
 @savepoint_argument()
 @click.option("--values", is_flag=True, help="Read every key and value, even if digests show that nothing changed.")
+@proving_options
 @all_option
 @import_option
 @spark_options
 @common_options
 def command(
-    savepoint: str, *, values: bool, everything: bool, master: str | None, py_files: list[str], with_json: bool
+    savepoint: str,
+    *,
+    values: bool,
+    proving: Proving,
+    everything: bool,
+    master: str | None,
+    py_files: list[str],
+    with_json: bool,
 ) -> int:
     """Check the structure of SAVEPOINT, its digests where it has any, and, without them, every key and value."""
+    certificate = None
+    flink = proving.installation()
     if is_spark(savepoint):
+        if flink is not None:
+            raise click.UsageError("--prove flink is of savepoints: Flink does not read checkpoints of Spark")
         refuse_options("the copy of a Spark checkpoint is verified in this process: leave out {}", names=_OF_SPARK)
         with libraries_needed("spark"):
             from ...spark.queries.verification import verify_checkpoint
@@ -82,10 +102,12 @@ def command(
         opened = open_savepoint(savepoint)
         with show_progress() as show, spark_failures_told("Nothing was written."):
             report = verify(opened, trust_digests=not values, progress=show, master=master, py_files=py_files)
+        if flink is not None and opened.query is None:
+            report, certificate = proving.proven(report, flink)
     if with_json:
-        print_json(to_data(report.place, report))
+        print_json(to_data(report.place, report) | ({} if certificate is None else {"proof": certificate}))
     else:
-        print_styled(_blocks(report.place, report, everything=everything))
+        print_styled(blocks(report.place, report, everything=everything))
     return Status.DONE if report.ok else Status.REFUSED
 
 
@@ -108,7 +130,8 @@ def _headline(place: str, report: VerifyReport) -> str:
     return f"{verified}: {place} ({checks}, {unproven} unproven)" if unproven else f"{verified}: {place} ({checks})"
 
 
-def _blocks(place: str, report: VerifyReport, *, everything: bool) -> Iterator[Block]:
+def blocks(place: str, report: VerifyReport, *, everything: bool) -> Iterator[Block]:
+    """Yield the report as text."""
     yield [(_headline(place, report), "bold green" if report.ok else "bold red")]
     checks = report.checks
     if len(checks) > FEW and not everything:

@@ -122,6 +122,10 @@ def _savepoint(savepoint: Savepoint, inspected: Inspected) -> Iterator[Line]:
     yield from _position(savepoint.position)
     if savepoint.missing_timers:
         yield [(f"  {savepoint.missing_timers}", "yellow")]
+    if lineage is not None and lineage.proof is not None:
+        proof = lineage.proof
+        result = "proven" if proof.get("proven") else "not proven"
+        yield [(f"  {result} by Flink {proof.get('flink', '?')} at {proof.get('created', '?')}", "")]
     if lineage is not None and lineage.quarantined:
         yield [(f"  {many(lineage.quarantined, 'value')} in quarantine: `stateshift quarantine` lists them", "yellow")]
 

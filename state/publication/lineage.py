@@ -33,7 +33,7 @@ NEXT_LINEAGE = re.compile(r"_stateshift-[0-9a-f]{12}\.json")
 """The file name of the lineage of a savepoint that is about to replace another one."""
 FORMAT = 2
 _SUMMED = ("read", "written", "dropped", "quarantined", "dropped_elements", "merged")
-_LATER_FACTS = frozenset({"dropped_elements", "entries", "kept", "merged", "quarantined", "rescaled"})
+_LATER_FACTS = frozenset({"dropped_elements", "entries", "kept", "merged", "proof", "quarantined", "rescaled"})
 
 # The types of the facts are checked when the file is read, because it may have been edited.
 _TEXT = attrs.validators.instance_of(str)
@@ -204,6 +204,7 @@ class Lineage:
         position: The position of the data from which a savepoint was bootstrapped, as the caller gave it: an offset,
             a watermark, a query. None where it was not given.
         kept: The states whose files were linked or copied without being read, which `states` do not count.
+        proof: The certificate of the latest proof by real Flink (`state/proof`); None where there was none.
     """
 
     stateshift: str = attrs.field(validator=_TEXT)
@@ -215,6 +216,7 @@ class Lineage:
     files: dict[str, FileDigest] = attrs.field(factory=dict)
     history: tuple[dict[str, Any], ...] = ()
     position: Any = None
+    proof: dict[str, Any] | None = attrs.field(default=None, validator=_FACTS)
     kept: tuple[StateFiles, ...] = ()
 
     def digest_of(self, name: str) -> FileDigest | None:

@@ -538,6 +538,7 @@ class Savepoint(StoredSavepoint):
             "position": self.position,
             "quarantined": 0 if lineage is None else lineage.quarantined,
             "missing_timers": self.missing_timers or None,
+            **({} if lineage is None or lineage.proof is None else {"proof": lineage.proof}),
         }
 
     def named_by(self, plan: str) -> Savepoint:

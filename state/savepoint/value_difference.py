@@ -32,7 +32,7 @@ from .opaque_state import COORDINATOR, CarriedState
 from .states import keyed_handles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from ...compat.description import StateDescription
     from ...compat.difference import Difference, OperatorDifference, StateDifference
@@ -112,7 +112,11 @@ class StateValues:
 
 
 def compare_values(
-    a: Savepoint, b: Savepoint, difference: Difference, progress: Callable[[str], None] = lambda _: None
+    a: Savepoint,
+    b: Savepoint,
+    difference: Difference,
+    progress: Callable[[str], None] = lambda _: None,
+    key_groups: Mapping[str, Collection[int]] | None = None,
 ) -> tuple[StateValues, ...]:
     """Compare the values of all states that both sides have, and the bytes of state that only its operator can read.
 
@@ -121,6 +125,7 @@ def compare_values(
         b: The other savepoint.
         difference: The difference of their types.
         progress: Called with the name of what is compared.
+        key_groups: The key groups that are compared, by operator id; None, or an operator that is not named: all.
 
     Raises:
         CorruptSavepoint: A side is damaged.
@@ -130,12 +135,15 @@ def compare_values(
         if operator.a is not None and operator.b is not None:
             progress(operator.uid or operator.operator_id)
             sides = a.operator(operator.a.operator_id), b.operator(operator.b.operator_id)
-            found += _operator_values(operator, *sides)
+            groups = (key_groups or {}).get(sides[0].operator_id, range(sides[0].max_parallelism))
+            found += _operator_values(operator, *sides, groups)
             found += _carried_values(operator, *sides)
     return tuple(found)
 
 
-def _operator_values(operator: OperatorDifference, a: SavepointOperator, b: SavepointOperator) -> Iterator[StateValues]:
+def _operator_values(
+    operator: OperatorDifference, a: SavepointOperator, b: SavepointOperator, key_groups: Iterable[int]
+) -> Iterator[StateValues]:
     keyed: dict[str, StateValues] = {}
     for state in operator.states:
         if state.a is None or state.b is None:
@@ -150,7 +158,7 @@ def _operator_values(operator: OperatorDifference, a: SavepointOperator, b: Save
     if keyed:
         with ExitStack() as stack:
             sides = [stack.enter_context(closing(_KeyedSide(one, set(keyed)))) for one in (a, b)]
-            for group in range(a.max_parallelism):
+            for group in key_groups:
                 _compare_group(group, keyed, *sides)
             for name, why in (sides[0].hidden | sides[1].hidden).items():
                 keyed[name].not_compared = why

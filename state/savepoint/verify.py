@@ -155,7 +155,7 @@ def verify(
         if _has_failed(one for one in of_operator if one.name != _VALUES):
             damaged.add(operator.operator_id)
         checks += [*of_operator, *raw]
-    checks += _counts(savepoint, entries, damaged)
+    checks += counts_as_recorded(savepoint, entries, damaged)
     checks += _kept(savepoint, entries, damaged)
     checks += _quarantine(savepoint)
     return VerifyReport(savepoint.place, tuple(checks))
@@ -396,7 +396,7 @@ def _count(operator: SavepointOperator, part: StreamProof, entries: _Entries) ->
     return sum(part.entries.values())
 
 
-def _counts(savepoint: Savepoint, entries: _Entries, damaged: set[str]) -> Iterator[Check]:
+def counts_as_recorded(savepoint: Savepoint, entries: _Entries, damaged: set[str]) -> Iterator[Check]:
     """Check that there are as many entries as recorded; damaged operators, not read to the end, are unproven."""
     if savepoint.lineage is None or not savepoint.lineage.states:
         return
