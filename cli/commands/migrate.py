@@ -196,7 +196,8 @@ def command(
         with show_progress() as progress:
             verified = verify(open_savepoint(report.target), trust_digests=True, progress=progress)
         proof = proving.proven(verified, flink)
-        status = Status.DONE if proof[0].ok else Status.REFUSED
+        proven = proof[1] is not None and proof[1]["proven"]
+        status = Status.DONE if proof[0].ok and proven else Status.REFUSED
     if with_json:
         told = {} if proof is None else {"verified": to_data(report.target, proof[0]), "proof": proof[1]}
         print_json(report.to_data() | {"start_command": start_command(report)} | told)

@@ -66,7 +66,7 @@ savepoint has one. It needs a JDK. Flink reads serializers in the savepoint as J
 \b
 Of a copy that `stateshift migrate spark:OLD spark:NEW` made, every entry is compared with its source: converted once
 more, in its partition. What functions or DataFrames filled in is `unproven`.
-Exit status 1: a check failed.""",
+Exit status 1: a check failed, or with --prove nothing was proven.""",
 )
 @savepoint_argument()
 @click.option("--values", is_flag=True, help="Read every key and value, even if digests show that nothing changed.")
@@ -108,7 +108,8 @@ def command(
         print_json(to_data(report.place, report) | ({} if certificate is None else {"proof": certificate}))
     else:
         print_styled(blocks(report.place, report, everything=everything))
-    return Status.DONE if report.ok else Status.REFUSED
+    proven = certificate is None or certificate["proven"]
+    return Status.DONE if report.ok and proven else Status.REFUSED
 
 
 def to_data(place: str, report: VerifyReport) -> dict[str, Any]:

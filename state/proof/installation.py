@@ -102,7 +102,6 @@ class FlinkInstallation:
         for jar in job_jars:
             if not Path(jar).exists():
                 raise FlinkNotFound(f"there is no {jar}", tried=(), advice="name the jar with the classes of the job")
-        java = _find_jdk()
         tried = []
         for name, folder in _places(place):
             dist = next((jar for jar in sorted(folder.glob("flink-dist-*.jar"))), None) if folder else None
@@ -111,7 +110,7 @@ class FlinkInstallation:
                 continue
             python = sorted((folder.parent / "opt").glob("flink-python-*.jar"))
             jars = (*map(os.path.abspath, job_jars), f"{folder.absolute()}/*", *map(str, python))
-            return cls(found[1], jars, java)
+            return cls(found[1], jars, _find_jdk())
         raise FlinkNotFound(
             "no Flink was found",
             tried=tried,

@@ -62,6 +62,11 @@ NOT_RUN = {
         "it starts Spark; the same is run in Python below"
     ),
     "$ flink run -s after/ …": "no Flink cluster here; make interop restores such savepoints in real Flink",
+    "$ stateshift migrate /data/sp-1 /data/sp-1-v2 --job accounts:job --prove flink --flink-home /opt/flink "
+    "--job-jar job.jar": "it starts real Flink; make prove does so",
+    "$ stateshift verify /data/sp-1-v2 --prove flink --flink-home /opt/flink --job-jar job.jar --json": (
+        "it starts real Flink; make prove does so"
+    ),
     "$ stateshift migrate s3://bucket/sp-1 s3://bucket/sp-1-v2 --job accounts:job --master spark://host:7077": (
         "needs a Spark cluster and a bucket"
     ),

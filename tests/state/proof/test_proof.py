@@ -19,8 +19,6 @@ from stateshift import (
 )
 from stateshift.compat.description import operator_id_of_uid
 from stateshift.state.formats.flink.metadata import METADATA, read_metadata, write_metadata
-from stateshift.state.java import Java
-from stateshift.state.proof import installation
 from stateshift.state.proof.installation import Answer, FlinkInstallation, FlinkNotFound
 from stateshift.state.proof.proof import prove
 from stateshift.state.savepoint.verify import Outcome
@@ -185,6 +183,7 @@ def test_without_a_lineage_nothing_is_written(savepoint_of):
 def test_what_is_missing_is_told_with_where_it_was_looked_for(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
+    (tmp_path / "flink-dist-2.3.0.jar").touch()
 
     with pytest.raises(FlinkNotFound, match="a JDK of Java 11 or later") as caught:
         FlinkInstallation.find(str(tmp_path))
@@ -193,7 +192,6 @@ def test_what_is_missing_is_told_with_where_it_was_looked_for(tmp_path, monkeypa
 
 
 def test_a_folder_without_flink_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(installation, "_find_jdk", lambda: Java(tmp_path, 17))
     monkeypatch.setenv("FLINK_HOME", str(tmp_path))
 
     with pytest.raises(FlinkNotFound, match="no Flink was found") as caught:
