@@ -115,7 +115,7 @@ class FlinkInstallation:
             "no Flink was found",
             tried=tried,
             advice=(
-                "name an installation, or a folder with its jars, with --flink-home or FLINK_HOME;"
+                "name an installation of Flink, or a folder with its jars, or set FLINK_HOME;"
                 " pip install apache-flink-libraries brings the jars alone"
             ),
         )
@@ -252,7 +252,7 @@ def _find_jdk() -> Java:
 def _places(place: str) -> Iterator[tuple[str, Path | None]]:
     """Yield the places where Flink may be, each with the folder of its jars, which may not exist."""
     if place:
-        yield "--flink-home", _jars_in(Path(place))
+        yield "the place that was given", _jars_in(Path(place))
         return
     home = os.environ.get("FLINK_HOME")
     yield "FLINK_HOME", _jars_in(Path(home)) if home else None

@@ -81,8 +81,12 @@ class Proof:
         return bool(self.certificate["proven"])
 
     def write(self, savepoint: Savepoint) -> bool:
-        """Write the certificate into the lineage of the savepoint, if it has one; return whether it has."""
-        if savepoint.lineage is None or not savepoint.folder.exists(LINEAGE):
+        """Write the certificate into the lineage of the savepoint; return whether it was written.
+
+        It is not where there is no lineage, nor where nothing was found, so that an earlier certificate stays.
+        """
+        is_empty = not self.ok and not self.certificate["failed"]
+        if is_empty or savepoint.lineage is None or not savepoint.folder.exists(LINEAGE):
             return False
         lineage = attrs.evolve(savepoint.lineage, proof=self.certificate)
         savepoint.folder.write(LINEAGE, lineage.to_json())

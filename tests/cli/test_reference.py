@@ -98,7 +98,7 @@ def synopsis(page):
 @pytest.mark.parametrize("name", main.list_commands(click.Context(main)))
 def test_the_synopsis_of_a_command_has_all_its_options(page, name):
     said = synopsis(page)
-    groups = re.findall(r"\b(?:NEW|HOW|RUN|IMPORT|PLACES|QUERY|FORM)\b", said[name])
+    groups = re.findall(r"\b(?:NEW|HOW|RUN|PROVE|IMPORT|PLACES|QUERY|FORM)\b", said[name])
     words = " ".join([said[name], *(said[group] for group in groups)])
     short = {"-o": "--output", "-m": "--message"}
     told = {short.get(option, option) for option in re.findall(r"(?<![\w-])--?[a-z][a-z-]*", words)}

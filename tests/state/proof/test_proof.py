@@ -148,6 +148,7 @@ def test_an_operator_whose_classes_are_missing_is_named_and_not_proven(tmp_path)
 
     assert not proof.ok
     assert ["com.acme.Order" in told for told in proof.certificate["not_proven"]] == [True]
+    assert not proof.write(savepoint)
 
 
 def test_of_a_sample_flink_gets_no_other_key_group(tmp_path):
