@@ -187,8 +187,8 @@ TOLD_ALIKE = {
     "spark/queries/check.py": "what a caller on the command line typed",
     "spark/queries/gate.py": "the command of ways out",
     "state/columnar/bootstrap.py": "a report of Python names the command that proves it",
-    "state/proof/installation.py": "options of Java",
     "state/migration/plan_file.py": "the name of a stored format",
+    "state/proof/installation.py": "options of Java",
 }
 """Files whose texts have words of the shell, with the reason."""
 

@@ -9,7 +9,17 @@ import attrs
 import native_snapshots
 import pytest
 
-from stateshift import MigrationOptions, Savepoint, SavepointFormatType, migrate
+from stateshift import (
+    Job,
+    MigrationOptions,
+    Operator,
+    Savepoint,
+    SavepointFormatType,
+    SavepointWriter,
+    TimerServiceDescriptor,
+    ValueStateDescriptor,
+    migrate,
+)
 from stateshift.state.formats.flink.handles import InlineHandle
 from stateshift.state.formats.flink.keyed_readers import open_keyed
 from stateshift.state.proof.installation import FlinkInstallation
@@ -24,6 +34,7 @@ PLACES = sorted(
     for file in (FIXTURES / folder).rglob("_metadata")
 )
 KEYED = "keyed-op"
+TIMERS = TimerServiceDescriptor("timers")
 
 
 @pytest.fixture(scope="session")
@@ -129,6 +140,30 @@ def test_a_value_that_flink_reads_as_another_is_found(proven_by, tmp_path):
     _with_changed_value(target, handle, "boolean", lambda value: b"\x02" if value == b"\x01" else value)
 
     assert ["it cannot be compared: byte 0x02 where a boolean was expected"] == failed(proven_by(target))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("keys", "timers", "told"), [(9, 10, "number"), (10, 9, "event_timers")])
+def test_what_was_lost_before_anybody_looked_was_counted(proven_by, tmp_path, keys, timers, told):
+    """A key or a timer is missing to our reader as to Flink: the migration had counted it."""
+
+    def written(name, keys, timers):
+        job = Job([Operator("op", key=str, states=[ValueStateDescriptor("number", int)], timers=[TIMERS])])
+        with SavepointWriter(tmp_path / name, job) as writer:
+            for index in range(keys):
+                writer.put("op", "number", f"key {index}", index)
+            for index in range(timers):
+                writer.register_event_time_timer("op", 1000 + index, f"key {index}")
+        return Savepoint.open(tmp_path / name)
+
+    savepoint, before = written("savepoint", keys, timers), written("before", 10, 10)
+    file = tmp_path / "savepoint" / "_stateshift.json"
+    file.write_bytes(attrs.evolve(savepoint.lineage, states=before.lineage.states).to_json())
+
+    proof = proven_by(savepoint.place)
+
+    assert ["9 entries, but _stateshift.json has 10, in what Flink wrote"] == failed(proof)
+    assert told in proof.certificate["failed"][0]
 
 
 def _copied(tmp_path, place=SAMPLE):
