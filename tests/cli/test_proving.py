@@ -113,7 +113,7 @@ def test_a_dry_run_has_nothing_to_prove(run, account_v1, tmp_path, proving):
     ran = run("migrate", account_v1, tmp_path / "no", "--parallelism", "2", "--dry-run", "--prove", "flink")
 
     assert Status.USAGE == ran.status
-    assert "not a dry run" in ran.stderr
+    assert "neither a dry run" in ran.stderr
 
 
 def test_without_flink_nothing_is_read(run, account_v1, tmp_path):
