@@ -112,6 +112,9 @@ public final class Prove {
         settings.setString("execution.savepoint.ignore-unclaimed-state", "true"); // those that are left out are told
         settings.setString("execution.state-recovery.ignore-unclaimed-state", "true");
         settings.setString("restart-strategy.type", "none");
+        settings.setString("execution.checkpointing.storage", "filesystem"); // the default takes 5 MB of a state
+        settings.setString("execution.checkpointing.dir", "file://" + target);
+        settings.setString("state.checkpoints.dir", "file://" + target);
         settings.setString("io.tmp.dirs", System.getProperty("java.io.tmpdir"));
         settings.setString("rest.bind-address", "localhost");
         settings.setString("rest.bind-port", "0");

@@ -16,6 +16,7 @@ from stateshift import (
     Savepoint,
     SavepointFormatType,
     SavepointWriter,
+    Target,
     TimerServiceDescriptor,
     ValueStateDescriptor,
     migrate,
@@ -82,6 +83,18 @@ def test_what_we_wrote_is_proven(proven_by, tmp_path, name, format_):
 
     assert [] == failed(proof)
     assert proof.ok
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("release", ["2.3", "1.20"])
+def test_more_of_a_state_than_flink_keeps_in_memory_is_proven(proven_by, tmp_path, release):
+    """Without a folder for checkpoints Flink refuses to write more than 5 MB of a subtask's state."""
+    job = Job([Operator("op", key=int, states=[ValueStateDescriptor("text", str)])])
+    with SavepointWriter(tmp_path / "large", job, restore_target=Target(f"flink-{release}")) as writer:
+        for key in range(6):
+            writer.put("op", "text", key, "x" * 1_000_000)
+
+    assert [] == failed(proven_by(tmp_path / "large", release))
 
 
 @pytest.mark.slow
