@@ -25,7 +25,7 @@ from stateshift import (
     ValueStateDescriptor,
     migrate,
 )
-from stateshift.state.following import comparison
+from stateshift.state.following import comparison, subtask
 from stateshift.state.following.database import ConvertedDatabase
 from stateshift.state.following.follower import Follower
 from stateshift.state.savepoint.verify import verify
@@ -162,6 +162,60 @@ def test_a_checkpoint_that_was_abandoned_stays_in_the_comparison(job, follower, 
     checkpoint = job.checkpoint()
     shutil.rmtree(checkpoint.parent / "chk-2")
     same(checkpoint, follower())
+
+
+def test_the_first_conversion_goes_on_where_it_was_interrupted(job, follower, same, monkeypatch):
+    """Some key groups at a time; what was written and not noted is written again."""
+    monkeypatch.setattr(subtask, "_FIRST_BYTES", 1)
+    monkeypatch.setattr(subtask, "_NOTED_EACH_S", 0)
+    add, added = ConvertedDatabase.add, []
+
+    def interrupted(self, written, place, first_key_group):
+        add(self, written, place, first_key_group)
+        added.append(first_key_group)
+        if len(added) == 5:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(ConvertedDatabase, "add", interrupted)
+    first = job.checkpoint()
+    with pytest.raises(KeyboardInterrupt):
+        follower().step()
+    job.delete("count", min(job.entries("count")))
+    checkpoint = job.checkpoint()
+    job.subsume(first)
+    same(checkpoint, follower())
+    assert [*range(5), *range(4, 16)] == added
+
+
+@pytest.mark.usefixtures("way")
+def test_changes_go_on_where_they_were_interrupted(job, follower, same, monkeypatch):
+    """From the last note on; the next checkpoint is compared with the one that was interrupted."""
+    job.checkpoint()
+    follower().step()
+    monkeypatch.setattr(subtask, "_NOTED_EACH_S", -1)
+    keys = sorted(job.entries("counts"))
+    value = job.entries("counts")[keys[-1]]
+    for key in keys[:400]:
+        job.put("counts", key, value)
+    for key in sorted(job.entries("count"))[:50]:
+        job.delete("count", key)
+    job.checkpoint()
+    flush, flushed = ConvertedDatabase.flush, []
+
+    def interrupted(self):
+        flush(self)
+        flushed.append(1)
+        if len(flushed) == 2:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ConvertedDatabase, "flush", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            follower().step()
+    for key in keys[:400:2]:
+        job.delete("counts", key)
+    job.compact("counts")
+    same(job.checkpoint(), follower())
 
 
 @pytest.mark.usefixtures("way")
