@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 import attrs
 from xxhash import xxh3_128
 
-from ...serializers.errors import CorruptFile, CorruptSavepoint, SavepointNotFound, StorageFailed
+from ...serializers.errors import CorruptFile, CorruptSavepoint, SavepointNotFound, StorageFailed, UnsupportedFormat
 from ..formats.flink.handles import (
     AbsoluteFileHandle,
     DatabaseFile,
@@ -56,7 +56,14 @@ def newest_checkpoint(place: Folder) -> Folder | None:
 
     Raises:
         SavepointNotFound: The folder does not exist.
+        UnsupportedFormat: It is one snapshot, which nothing follows.
     """
+    if place.exists(METADATA):
+        raise UnsupportedFormat(
+            "it is one snapshot; a job is followed by the folder of its checkpoints",
+            advice="name the folder that has its chk-N; for a snapshot, migrate without following",
+            savepoint=place.place,
+        )
     jobs = [place, *(place.folder(name) for name in place.names() if _JOB.fullmatch(name))]
     found = [newest for job in jobs if (newest := _newest_of(job)) is not None]
     return max(found, key=lambda one: one[0])[1] if found else None

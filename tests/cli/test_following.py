@@ -88,6 +88,13 @@ def test_what_does_not_go_together(run, job, options, why):
     assert why in " ".join(ran.stderr.split())
 
 
+def test_one_snapshot_is_not_followed(run, job):
+    ran = run("migrate", job.checkpoint(), "out", "--job", "counting:job", "--follow", "--once")
+
+    assert 3 == ran.status
+    assert "it is one snapshot" in ran.stderr
+
+
 @pytest.mark.usefixtures("job")
 def test_a_folder_that_is_not_there(run, tmp_path):
     ran = run("migrate", tmp_path / "nowhere", "out", "--job", "counting:job", "--follow", "--once")
