@@ -216,6 +216,7 @@ def _follow(runs: Runs, prepared: Path, target: Path) -> dict[str, Seconds]:
         ("compacted", ("stop", "NATIVE"), True),
     ):
         with runs.job(prepared, "before") as job:
+            job.ask("compact")  # else RocksDB does it at a moment of its own, soon after the start
             checkpoint = Path(job.ask("checkpoint")["place"])
             runs.migrate(checkpoint.parent, target, "--follow", "--once")
             job.ask("change", runs.entries // _FOLLOWED, _FOLLOWED)
