@@ -116,14 +116,18 @@ class NewSide:
 
         It changes something else, or rewrites a native snapshot, or makes a savepoint of the state of a query.
 
+        Args:
+            savepoint: The place of what is migrated; "": it is followed, which is of use only if something changes.
+            options: The options of the migration.
+
         Raises:
             UsageError: Nothing is to change.
         """
         if not (self.job or self.like or self.plan):
             if options.changes_without_types:
                 return None
-            opened = open_savepoint(savepoint)
-            if opened.query is not None or any(one.is_native for one in opened.operators):
+            opened = open_savepoint(savepoint) if savepoint else None
+            if opened is not None and (opened.query is not None or any(one.is_native for one in opened.operators)):
                 return None
         return self.required(or_else=_OTHER_CHANGES)
 

@@ -236,7 +236,7 @@ def _while_running(source: str, side: NewSide, options: MigrationOptions, *, bot
         raise click.UsageError("--follow and --finish are for jobs of Flink, not for checkpoints of Spark queries")
     if side.plan and not is_compiled_plan(side.plan):
         raise click.UsageError("the file of a plan is of one savepoint: give the options of the plan instead of it")
-    given = side.unless_types_stay(source, options)
+    given = side.unless_types_stay("", options)
     return None if given is None else given.describe()
 
 

@@ -96,6 +96,14 @@ def test_one_snapshot_is_not_followed(run, job):
 
 
 @pytest.mark.usefixtures("job")
+@pytest.mark.parametrize("option", ["--follow", "--finish"])
+def test_something_must_change(run, job, option):
+    ran = run("migrate", job.checkpoints, "out", option)
+
+    assert 2 == ran.status
+    assert "specify the new types: --job MODULE:ATTRIBUTE" in ran.stderr
+
+
 def test_a_folder_that_is_not_there(run, tmp_path):
     ran = run("migrate", tmp_path / "nowhere", "out", "--job", "counting:job", "--follow", "--once")
 
