@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from contextlib import ExitStack
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -20,6 +20,7 @@ from ..formats.flink.sources import open_stream
 from ..rocksdb.options_file import DEFAULT_FAMILY
 from ..rocksdb.ranges import table_of
 from ..rocksdb.table_reader import open_table
+from ..transcode.executor_choice import ExecutorName, load_machine_code
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from ..rocksdb.table_reader import Records, Table
     from .checkpoints import LinkedSnapshot
 
+_PAIRS = 4096
+"""How many changes are found at a time."""
 _DENSE = 0.25
 """From which part of a state's files on its entries are compared one by one, instead of looked up by their keys."""
 
@@ -81,7 +84,13 @@ class Change:
 
 
 def changes(
-    state: str, databases: Sequence[Database], files: Sequence[DifferentFile], whole: int, start: bytes, stop: bytes
+    state: str,
+    databases: Sequence[Database],
+    files: Sequence[DifferentFile],
+    whole: int,
+    start: bytes,
+    stop: bytes,
+    executor: ExecutorName = ExecutorName.OBJECTS,
 ) -> Iterator[tuple[bytes, list[Change]]]:
     """Yield the entries of a state that differ between databases, some at a time, with the key up to which these are.
 
@@ -92,6 +101,7 @@ def changes(
         whole: The bytes of all its files in the new one.
         start: The first key, inclusive.
         stop: The last key, exclusive.
+        executor: What compares entries.
 
     Raises:
         CorruptSavepoint: A file is damaged.
@@ -113,7 +123,12 @@ def changes(
             sources += [_listed(one.items(state, *part)) for one in databases for part in deleted]
             yield from _looked_up(state, databases, merged_keys(sources))
         else:
-            yield from _compared([one.items(state, start, stop) for one in databases])
+            by_blocks = executor is ExecutorName.NUMBA and len(databases) == 2
+            blocks = [one.by_blocks(state, start, stop) for one in databases] if by_blocks else []
+            if blocks and None not in blocks:
+                yield from _compared_by_blocks(*(one for one in blocks if one is not None))
+            else:
+                yield from _compared([one.items(state, start, stop) for one in databases])
 
 
 def _keys(blocks: Iterator[Records]) -> Iterator[list[bytes]]:
@@ -184,3 +199,39 @@ def _compared(sources: Sequence[Iterator[Items]]) -> Iterator[tuple[bytes, list[
             (keys[end:], values[end:]) if end < len(keys) else next(source, empty)
             for (keys, values), end, source in zip(held, ends, sources, strict=True)
         ]
+
+
+def _compared_by_blocks(before: Iterator[Records], after: Iterator[Records]) -> Iterator[tuple[bytes, list[Change]]]:
+    """Compare all entries of two databases, by machine code."""
+    import numpy as np
+
+    code: Any = load_machine_code()
+    old, new = next(before, None), next(after, None)
+    pairs, result = np.empty(2 * _PAIRS, np.int64), np.zeros(3, np.int64)
+    while old is not None and new is not None:
+        both: Any = [
+            (code.read_only(np.frombuffer(one.data, np.uint8)), one.places[: len(one) + 1]) for one in (old, new)
+        ]
+        code.differing_entries(*both[0], *both[1], pairs, result)
+        at, to, count = result.tolist()
+        rows = pairs[: 2 * count].reshape(count, 2).tolist()
+        bound = max(one.key(row - 1) for one, row in ((old, at), (new, to)) if row)
+        yield bound, [_change(old, new, *row) for row in rows]
+        if at == len(old):
+            old, result[0] = next(before, None), 0
+        if to == len(new):
+            new, result[1] = next(after, None), 0
+    while old is not None:
+        rest = range(int(result[0]), len(old))
+        yield old.key(len(old) - 1), [Change(old.key(row), (old.value(row),), None) for row in rest]
+        old, result[0] = next(before, None), 0
+    while new is not None:
+        rest = range(int(result[1]), len(new))
+        yield new.key(len(new) - 1), [Change(new.key(row), (None,), new.value(row)) for row in rest]
+        new, result[1] = next(after, None), 0
+
+
+def _change(old: Records, new: Records, before: int, after: int) -> Change:
+    """Return the change of a key by the indexes of its entries; -1: there it has none."""
+    key = old.key(before) if before >= 0 else new.key(after)
+    return Change(key, (old.value(before) if before >= 0 else None,), new.value(after) if after >= 0 else None)

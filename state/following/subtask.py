@@ -377,7 +377,7 @@ class FollowedSubtask:
                 start = bytes.fromhex(key) + b"\0" if state == done else first
                 whole = sum(file.size for file in snapshot.manifest.families.get(state, ()))
                 with located(state=state):
-                    found = changes(state, databases, different[state], whole, start, stop)
+                    found = changes(state, databases, different[state], whole, start, stop, conversion.executor)
                     self._apply_state(state, found, conversion)
                 self._tell(sum(file.listed.size for file in different[state]))
 

@@ -42,6 +42,7 @@ from .numba_kernels import (
     TOTAL_NUMBERS,
     ascends,
     call,
+    differing_entries,
     find_entries,
     find_placed,
     find_run,
@@ -64,7 +65,7 @@ SLACK, SPARE_BYTES = 9 / 8, 1 << 14
 _CHECKSUM = (1 << 64) - 1
 _NO_STATES, _NO_TOTALS = np.zeros((0, STATE_NUMBERS), np.int64), np.zeros((0, TOTAL_NUMBERS), np.int64)
 _NO_NUMBERS = np.zeros(0, np.int64)
-_OF_TABLES = ("read_table_entries", "write_table_blocks", "merge_entries", "ascends")
+_OF_TABLES = ("read_table_entries", "write_table_blocks", "merge_entries", "differing_entries", "ascends")
 _MIGRATING = ("rewrite", "find_run", "survey", "find_placed")
 FUNCTIONS = (*_MIGRATING, "note_key_sums", "find_entries", *_OF_TABLES)
 """The functions of `numba_kernels` that are compiled."""
@@ -190,6 +191,9 @@ def load_compiled(names: Iterable[str] = _MIGRATING) -> None:
         "write_table_blocks": lambda: make_table_blocks(bytes(ROOM_BYTES), 0, 1, 1, is_last=True),
         "merge_entries": lambda: merge_entries(
             np.zeros((0, RUN_NUMBERS), np.int64), read_only(none), -1, padded(b""), np.zeros(1, np.int64), result
+        ),
+        "differing_entries": lambda: differing_entries(
+            read_only(none), _NO_NUMBERS, read_only(none), _NO_NUMBERS, np.zeros(0, np.int64), result
         ),
         "ascends": lambda: ascends(read_only(none), 0),
     }

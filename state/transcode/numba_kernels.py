@@ -455,3 +455,34 @@ def _next_key(runs: Any, run: int, step: int) -> None:
     runs[run, ROW] += step
     place = runs[run, DATA] + numbers_at(runs[run, PLACES])[runs[run, ROW]]
     runs[run, KEY], runs[run, KEY_BYTES] = place + _LENGTH_BYTES, load(bytes_at(place), 0, 4)
+
+
+@compiled
+def differing_entries(before: Any, olds: Any, after: Any, news: Any, pairs: Any, result: Any) -> None:
+    """Find the entries that two runs of entries do not share, until one of them has no more or there is no more room.
+
+    Args:
+        before: The bytes of the first run, each key once and in order.
+        olds: The offset of each of its entries, and the end of the last one.
+        after: The bytes of the second run.
+        news: The offsets of its entries.
+        pairs: Receives two indexes for each such key, of its entry in either run; -1: there it has none.
+        result: The next entry of either run, which are noted there, too; receives the number of pairs.
+    """
+    old, new, count = result[0], result[1], 0
+    first: Any = address(before)
+    second: Any = address(after)
+    while old + 1 < len(olds) and new + 1 < len(news) and 2 * count < len(pairs):
+        at, to = olds[old] + _LENGTH_BYTES, news[new] + _LENGTH_BYTES
+        size, new_size = load(first, olds[old], 4), load(second, news[new], 4)
+        order = compared(first, at, size, second, to, new_size, 0)
+        is_same = False
+        if order == 0:
+            at, to = at + size, to + size
+            is_same = compared(first, at, olds[old + 1] - at, second, to, news[new + 1] - to, 0) == 0
+        if not is_same:
+            pairs[2 * count], pairs[2 * count + 1] = old if order <= 0 else -1, new if order >= 0 else -1
+            count += 1
+        old += order <= 0
+        new += order >= 0
+    result[0], result[1], result[2] = old, new, count

@@ -95,7 +95,6 @@ def test_one_snapshot_is_not_followed(run, job):
     assert "it is one snapshot" in ran.stderr
 
 
-@pytest.mark.usefixtures("job")
 @pytest.mark.parametrize("option", ["--follow", "--finish"])
 def test_something_must_change(run, job, option):
     ran = run("migrate", job.checkpoints, "out", option)
@@ -104,6 +103,7 @@ def test_something_must_change(run, job, option):
     assert "specify the new types: --job MODULE:ATTRIBUTE" in ran.stderr
 
 
+@pytest.mark.usefixtures("job")
 def test_a_folder_that_is_not_there(run, tmp_path):
     ran = run("migrate", tmp_path / "nowhere", "out", "--job", "counting:job", "--follow", "--once")
 

@@ -29,6 +29,7 @@ from stateshift.state.following import comparison, subtask
 from stateshift.state.following.database import ConvertedDatabase
 from stateshift.state.following.follower import Follower
 from stateshift.state.savepoint.verify import verify
+from stateshift.state.transcode.executor_choice import VARIABLE, ExecutorName
 
 NEW = Job(
     [
@@ -55,10 +56,14 @@ def job(tmp_path):
     running.stop()
 
 
-@pytest.fixture(params=["looked up", "compared"])
+@pytest.fixture(params=["looked up", "compared", "compared by machine code"])
 def way(request, monkeypatch):
     """Whether changes are found by the keys of files, or by comparing all entries."""
     monkeypatch.setattr(comparison, "_DENSE", 1e9 if request.param == "looked up" else -1)
+    by_machine_code = request.param == "compared by machine code"
+    if by_machine_code:
+        pytest.importorskip("numba")
+    monkeypatch.setenv(VARIABLE, ExecutorName.NUMBA if by_machine_code else ExecutorName.OBJECTS)
 
 
 @pytest.fixture
