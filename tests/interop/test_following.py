@@ -13,7 +13,7 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-import changing_job
+import followed_job
 import pytest
 from running_jobs import RunningJob, new_job
 
@@ -22,7 +22,7 @@ from stateshift.state.savepoint.verify import verify
 
 PROGRAMS = Path(__file__).parent / "flink-restore"
 SEEDS = [int(seed) for seed in os.environ.get("STATESHIFT_FOLLOW_SEEDS", "1").split(",")]
-JOB = f"{changing_job.__file__}:NEW"
+JOB = f"{followed_job.__file__}:NEW"
 
 
 @contextmanager
@@ -75,7 +75,7 @@ def contents(place):
 
 def require_same(last, out, full):
     """What was followed is what a migration of the last snapshot makes."""
-    migrate(last, full, changing_job.NEW)
+    migrate(last, full, followed_job.NEW)
     expected, found = contents(full), contents(out)
     assert expected == found
     assert all(len(found[name]) > 50 for name in ("count", "events", "counts", "session", "note"))
@@ -88,7 +88,7 @@ def test_a_running_job_is_followed_and_starts_on_the_result(flink, flink_restore
     ready, place = flink("2.3"), tmp_path / "checkpoints"
     with running(ready, place, "--interval-ms", "300", "--parallelism", "2") as tell:
         checkpoints_of(place, 2)
-        follower = Follower(place, tmp_path / "out", changing_job.NEW)
+        follower = Follower(place, tmp_path / "out", followed_job.NEW)
         for _ in range(2):
             checkpoints_of(place, 1)
             follower.step()
