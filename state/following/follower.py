@@ -31,6 +31,7 @@ from ...serializers.errors import (
     TargetExists,
     UnsupportedFormat,
 )
+from ..formats.flink.metadata import METADATA
 from ..migration.migration import DEFAULTS, migrate_savepoint
 from ..migration.preparation import prepare
 from ..migration.tasks import KeyedTask, RekeyTask
@@ -326,11 +327,17 @@ class Follower:
 
         Raises:
             DeclarationError: Nothing was followed with this target.
+            TargetExists: It is finished already.
             StateShiftError: As in `stateshift.migrate`; what is converted stays, and another call goes on.
         """
         savepoint = Savepoint.open(snapshot, allow_roots=self._allow_roots)
         with self._locked(waits=True):
             notes, options = self._notes(), self._options
+            if not notes and self._target.exists(METADATA):
+                raise TargetExists(
+                    f"there is a savepoint in {self._target.place} already, and nothing is left to finish",
+                    advice="use it; or name another target",
+                )
             if not notes:
                 raise DeclarationError(
                     f"nothing was converted in {self.work} while the job ran",

@@ -141,9 +141,9 @@ class Following:
         process = subprocess.Popen(list(map(str, command)), cwd=self.folder)
         time.sleep(self.drawn.uniform(0.5, 2))
         process.kill()
-        process.wait()
-        ran = subprocess.run(list(map(str, command)), cwd=self.folder, capture_output=True, text=True, check=False)
-        assert ran.returncode == 0, ran.stderr
+        if process.wait() != 0:  # else it was done before
+            ran = subprocess.run(list(map(str, command)), cwd=self.folder, capture_output=True, text=True, check=False)
+            assert ran.returncode == 0, ran.stderr
         assert self.process.wait(timeout=30) == 0
         return [json.loads(line) for line in self.lines.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
 

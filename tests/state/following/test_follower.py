@@ -318,6 +318,8 @@ def test_one_that_follows_sees_that_another_has_finished(job, follower):
 
     assert following.step().finished
     assert not following.work.exists()
+    with pytest.raises(TargetExists, match="nothing is left to finish"):
+        follower().finish(checkpoint)
 
 
 def test_what_cannot_be_followed_is_told(job, tmp_path):
