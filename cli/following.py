@@ -115,7 +115,7 @@ def follow(
 
 
 class _Told:
-    """Tells the status when something was reached, and now and then.
+    """Prints the status when a checkpoint is converted or a new one appears, and otherwise at intervals.
 
     Args:
         with_json: Whether each status is a line of JSON.
@@ -126,12 +126,12 @@ class _Told:
         self._known = set[str]()
 
     def __call__(self, status: FollowStatus) -> None:
-        """Tell a status if the last one is some time ago."""
+        """Print a status if the last one was printed an interval ago."""
         if status.states and time.monotonic() - self._told_s > _TOLD_EACH_S:
             self.tell(status, always=True)
 
     def tell(self, status: FollowStatus, *, always: bool = False) -> None:
-        """Tell a status, if it says something new."""
+        """Print a status if it differs from the last one."""
         now = (status.checkpoint, status.newest, status.finished)
         if not always and now == self._last and time.monotonic() - self._told_s < _TOLD_EACH_S:
             return

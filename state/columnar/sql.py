@@ -1,7 +1,7 @@
 """SQL on state, run by DuckDB: each state of a savepoint, or of the checkpoint of a Spark query, is a table.
 
-    with SqlSession(Savepoint.open("/data/sp-1")) as session:
-        for row in session.run("select key, value.visits from account where key = 42").rows: ...
+    session = SqlSession(Savepoint.open("/data/sp-1"))
+    for row in session.run("select key, value.visits from account where key = 42").rows: ...
 
 The table of a state is `"operator"."state"`, and `state` alone where only one operator has a state of that name. It has
 the columns of Spark's data source `savepoint`.

@@ -16,8 +16,6 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import attrs
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...compat.description import StateKind
 from ...compat.former_job import saying_more
@@ -37,6 +35,8 @@ from .table_columns import BroadcastColumns, KeyedColumns, ListColumns, broadcas
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
+
+    import pyarrow as pa
 
     from ..formats.flink.handles import KeyedHandle, OperatorStateHandle
     from ..formats.flink.keyed_stream import KeyedReader
@@ -204,7 +204,6 @@ class StateTable:
         self,
         piece: Slice,
         *,
-        keys: Collection[Any] | None = None,
         key_groups: Collection[int] | None = None,
         columns: Collection[str] | None = None,
         singly: bool = False,
@@ -213,7 +212,6 @@ class StateTable:
 
         Args:
             piece: One of `slices`.
-            keys: The keys whose rows to return; None: all.
             key_groups: The key groups whose rows to return; None: all.
             columns: The names of the columns to return, in the order of the schema; None: all. Others are not decoded.
             singly: Whether to read each entry as objects, instead of decoding blocks.
@@ -229,13 +227,12 @@ class StateTable:
                         batch if columns is None else batch.select([one for one in self.schema.names if one in columns])
                     )
                 return
-            wanted = None if columns is None else frozenset({*columns} | ({"key"} if keys is not None else set()))
+            wanted = None if columns is None else frozenset(columns)
             opened = open_keyed(piece.handle, self.folder, self.max_parallelism, executor=self._executor)
             with opened as reader, located(file=reader.name):
                 if self.chosen is not None:
                     reader = ChosenReader.over(reader, self.chosen, piece.handle, self.max_parallelism)  # noqa: PLW2901
-                for batch in self._entries(reader, piece.key_groups, key_groups, wanted, singly=singly):
-                    yield batch if keys is None else _of_keys(batch, keys)
+                yield from self._entries(reader, piece.key_groups, key_groups, wanted, singly=singly)
 
     def _entries(
         self,
@@ -313,8 +310,3 @@ def _cut(sizes: dict[int, int], wanted: int) -> Iterator[range]:
         size, last = size + one, group
     if start is not None:
         yield range(start, last + 1)
-
-
-def _of_keys(batch: pa.RecordBatch, keys: Collection[Any]) -> pa.RecordBatch:
-    column = batch.column("key")
-    return batch.filter(pc.is_in(column, pa.array(list(keys), column.type)))

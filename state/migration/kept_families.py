@@ -261,7 +261,7 @@ def require_of_6(handle: DatabaseHandle, source: Folder) -> None:
         if not _is_of_6(file, source):
             raise UnsupportedFormat(
                 f"the file {file.name} of a database was written for a newer RocksDB than the target has, and cannot "
-                "be written anew: the header of the state cannot be read",
+                "be rewritten, because the header of the state cannot be read",
                 advice="register the snapshot classes that `stateshift inspect` names as unknown",
             )
 

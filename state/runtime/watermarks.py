@@ -15,7 +15,7 @@ from ...serializers.errors import DeclarationError, shown
 
 
 class TimestampAssigner(ABC):
-    """Gives elements their time stamps."""
+    """Assigns time stamps to elements."""
 
     @abstractmethod
     def extract_timestamp(self, value: Any, record_timestamp: int) -> int:

@@ -419,7 +419,7 @@ def counts_as_recorded(savepoint: Savepoint, entries: _Entries, damaged: set[str
 
 
 def _kept(savepoint: Savepoint, entries: _Entries, damaged: set[str]) -> Iterator[Check]:
-    """Tell how many entries there are in states whose files the migration did not read, and so did not count."""
+    """Yield the number of entries of each state whose files the migration kept, and so did not count."""
     for one in savepoint.lineage.kept if savepoint.lineage is not None else ():
         where = f"{one.operator or one.operator_id}, state {one.state}"
         files = f"{many(one.files, 'file')} of the source"

@@ -1,6 +1,7 @@
 """States as tables: what real Flink wrote, in columns."""
 
 import attrs
+import pyarrow.compute as pc
 import pytest
 
 from stateshift import (
@@ -15,6 +16,7 @@ from stateshift import (
     ValueNotConvertible,
     ValueStateDescriptor,
 )
+from stateshift.state.columnar.dataset import StateDataset
 from stateshift.state.columnar.table import StateTable
 from stateshift.state.transcode.executor_choice import VARIABLE
 
@@ -83,10 +85,10 @@ def test_a_key_is_looked_for_in_its_key_group_alone(savepoint_of, table_of):
 
     groups = table.groups_of([row["key"]])
     (piece,) = table.slices(8, groups)
-    (batch,) = table.read(piece, keys=[row["key"]], key_groups=groups)
+    (batch,) = table.read(piece, key_groups=groups)
 
-    assert {row["key_group"]} == groups
-    assert [row] == batch.to_pylist()
+    assert {row["key_group"]} == groups == {*batch["key_group"].to_pylist()}
+    assert [row] == StateDataset(table).to_table(filter=pc.field("key") == row["key"]).to_pylist()
 
 
 def test_a_state_that_nothing_reads_says_where_in_its_type_that_lies(kryo_in_pojo, table_of):
