@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 ARGUMENTS = "stateshift.arguments"
 """The key in the context's `meta` for the command line after the name of the command, as it was typed."""
-_OF_THE_ANSWER = {"--json"}
+_OF_THE_ANSWER = {"--json", "--html"}
+"""Options that say where the answer goes, and not what is asked."""
 _SQL_PLAN = "stateshift.sql_plan"
 _TIMERS = "state.backend.rocksdb.timer-service.factory"
 

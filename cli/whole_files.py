@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., Any]")
 
 _STDOUT = {"-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"}
+_HEAD_BYTES = 200
 _MOST_LINKS = 40  # the same limit as in Linux
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 
@@ -50,11 +51,13 @@ class OutputFile:
         path: The path of the file.
         is_earlier: Tells whether an existing file was written by the same command.
         force: Whether to replace any other file, too.
+        option: The option that names it.
     """
 
     path: Path
     is_earlier: Callable[[Path], bool] = attrs.field(default=_nothing, kw_only=True)
     force: bool = attrs.field(default=False, kw_only=True)
+    option: str = attrs.field(default="-o", kw_only=True)
 
     def __str__(self) -> str:
         return str(self.path)
@@ -70,17 +73,19 @@ class OutputFile:
         if folder is not None:
             raise TargetExists(
                 f"{self.path} lies in {folder}, which holds state: only a migration writes there",
-                advice="choose a name outside of it with -o; --force does not override this",
+                advice=f"choose a name outside of it with {self.option}"
+                + ("; --force does not override this" if self.option == "-o" else ""),
             )
         mode = _mode(self.path)
         if not mode or _is_stream(mode):
             return
         if not stat.S_ISREG(mode):
-            raise TargetExists(f"{self.path} is not a file", advice="give another name with -o")
+            raise TargetExists(f"{self.path} is not a file", advice=f"give another name with {self.option}")
         if not self.force and not self._is_free():
             raise TargetExists(
                 f"{self.path} already exists, and is not an earlier output of this command",
-                advice="give another name with -o, or --force to replace it",
+                advice=f"give another name with {self.option}, or "
+                + ("--force to replace it" if self.option == "-o" else "remove it first"),
             )
 
     def _is_free(self) -> bool:
@@ -167,6 +172,47 @@ def output_option(
         return cast("F", with_file)
 
     return add
+
+
+def html_option(function: F) -> F:
+    """Add `--html FILE`; the command receives `html`, the file for a report to look at, or None.
+
+    An earlier report of the same command gives way, as with `-o`; another file does not.
+    """
+
+    @click.option(
+        "--html",
+        "html",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Also write a report to look at: one HTML file, which needs nothing else.",
+    )
+    @functools.wraps(function)
+    def with_html(*args: Any, html: Path | None, **rest: Any) -> Any:
+        if html is None:
+            return function(*args, html=None, **rest)
+        if str(html) in _STDOUT:
+            raise click.UsageError("--html writes a file, beside what is printed: give it a name")
+        output = OutputFile(html, is_earlier=_is_report_of(html_maker()), option="--html")
+        output.check()
+        return function(*args, html=output, **rest)
+
+    return cast("F", with_html)
+
+
+def html_maker() -> str:
+    """Return the running command as its reports name it."""
+    return f"stateshift {click.get_current_context().info_name}"
+
+
+def _is_report_of(maker: str) -> Callable[[Path], bool]:
+    head = f'<meta name="generator" content="{maker}">'.encode()
+
+    def is_earlier(file: Path) -> bool:
+        with file.open("rb") as stream:
+            return head in stream.read(_HEAD_BYTES)
+
+    return is_earlier
 
 
 def says_format(file: Path, form: str, version: int) -> bool:

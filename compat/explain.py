@@ -144,7 +144,7 @@ def blocks(report: CheckReport, *, everything: bool = False) -> Iterator[Words |
                 told = elsewhere(places) if subject is first else ""
                 shown.setdefault(subject.operator, []).append((listed, told))
     for at, operator in enumerate(report.operators):
-        notes = list(_operator_notes(operator, report.target))
+        notes = list(operator_notes(operator, report.target))
         if not is_whole and not notes and at not in shown:
             continue
         yield Words(0, ())
@@ -158,8 +158,13 @@ def blocks(report: CheckReport, *, everything: bool = False) -> Iterator[Words |
     if fine:
         yield from (Words(0, ()), Words(0, ((fine, "dim"),)))
     yield from (Words(0, ((f"note: {line}", "dim"),)) for line in report.not_compared)
-    if asked is not None:
-        yield from _back_of_query(asked, report) if report.is_of_query else _back_summary(asked, report.code)
+    if asked is not None and (lines := list(back_lines(asked, report))):
+        yield from (Words(0, ()), *lines)
+
+
+def back_lines(backs: WaysBack, report: CheckReport) -> Iterator[Words]:
+    """Yield what the old side can do with what the new one writes."""
+    return _back_of_query(backs, report) if report.is_of_query else _back_summary(backs, report.code)
 
 
 def summary(report: CheckReport) -> Iterator[Words]:
@@ -183,7 +188,7 @@ def summary(report: CheckReport) -> Iterator[Words]:
 
 def _head(report: CheckReport) -> Iterator[Words]:
     """Yield the verdict, both sides, and of a query from where the old one is known."""
-    yield Words(0, ((str(report.decision), STYLES[report.decision]), (f"{_headline(report)}", "bold")))
+    yield Words(0, ((str(report.decision), STYLES[report.decision]), (f"{headline(report)}", "bold")))
     yield Words(2, ((sides_of(report), "dim"),))
     if report.is_of_query:
         known = f"known from {report.known_from}" if report.known_from else "not known"
@@ -222,11 +227,16 @@ def _whole(what: str, role: RoleReport, indent: int) -> Iterator[Words | Differe
 
 def _renames_first(report: CheckReport) -> Iterator[Words]:
     """Yield the one option that answers several refusals."""
+    yield from (Words(2, ((first, "bold"), (f": {told}", ""))) for first, told in first_tries(report))
+
+
+def first_tries(report: CheckReport) -> Iterator[tuple[WayOut, str]]:
+    """Yield the one option that answers several refusals, and how many."""
     for operator in report.operators:
         if len(answered := operator.started_by_mistake) > 1:
             first = WayOut.telling("first try", Option.RENAME_UID, operator.likely_uid, operator.uid)
-            told = f": if it is the same operator, it answers {len(answered)} of the {report.counts[Decision.REFUSE]}"
-            yield Words(2, ((first, "bold"), (told, "")))
+            told = f"if it is the same operator, it answers {len(answered)} of the {report.counts[Decision.REFUSE]}"
+            yield first, told
 
 
 def _subjects(
@@ -244,7 +254,7 @@ def _subjects(
         title = _subject("key", key.old, key.decision, key.result.verdict, more)
         back = backs.keys.get(operator.operator_id) if backs else None
         scanned = report.scan_of(operator, None)
-        body = (title, Differences.of(key.result.findings), *_scan_lines(scanned), *_back_line(back))
+        body = (title, Differences.of(key.result.findings), *scan_lines(scanned), *back_line(back))
         told = (key.result.findings, _scanned(scanned), _told_back(back))
         is_fine = key.decision is Decision.START and (scanned is None or scanned.is_fine)
         yield _made(at, f"the key of {operator.title}", body, told, is_fine=is_fine)
@@ -257,7 +267,7 @@ def _subjects(
         back = backs.of(operator, state) if backs else None
         scanned = report.scan_of(operator, state)
         shown_here = None if state.kind is StateKind.TIMERS else scanned  # timers are scanned with the key
-        body = (*_state_blocks(state), *_scan_lines(shown_here), *_back_line(back))
+        body = (*_state_blocks(state), *scan_lines(shown_here), *back_line(back))
         is_taken = state.status is Status.MATCHED or state.kind is StateKind.TIMERS
         is_fine = state.decision is Decision.START and is_taken and (scanned is None or scanned.is_fine)
         status = "" if is_taken else state.status
@@ -279,7 +289,7 @@ def _of_all(operator: OperatorReport, states: tuple[StateReport, ...]) -> Iterat
     yield Differences.of([attrs.evolve(finding, old="", new="", ways_out=(finding.ways_out[0], each))])
 
 
-def _scan_lines(scanned: ScannedState | None) -> Iterator[Words]:
+def scan_lines(scanned: ScannedState | None) -> Iterator[Words]:
     """Yield what a scan of the stored values found."""
     if scanned is not None:
         for line in scanned.lines():
@@ -300,10 +310,10 @@ def _scanned(one: ScannedState | None) -> tuple[object, ...]:
 
 def _told_back(back: WayBack | None) -> tuple[object, ...]:
     """Return what the lines on the way back show, as data."""
-    return (back,) if any(_back_line(back)) else ()
+    return (back,) if any(back_line(back)) else ()
 
 
-def _headline(report: CheckReport) -> str:
+def headline(report: CheckReport) -> str:
     """Return what follows the decision: the condition under which it holds, and the reason."""
     counts, left = report.counts, _one_sided(report)
     concerned = counts[report.decision]
@@ -360,7 +370,8 @@ def _operator_line(operator: OperatorReport) -> Words:
     return Words(0, ((f"{title}: ", "bold"), (str(operator.decision), STYLES[operator.decision])))
 
 
-def _operator_notes(operator: OperatorReport, target: Target) -> Iterator[Words]:
+def operator_notes(operator: OperatorReport, target: Target) -> Iterator[Words]:
+    """Yield what there is to know of an operator as a whole."""
     if operator.was is not None and operator.was.unreadable:
         yield Words(2, ((f"not all of its state can be read: {operator.was.unreadable}", "red"),))
     if operator.is_another:
@@ -390,7 +401,7 @@ def _state_blocks(state: StateReport) -> Iterator[Words | Differences]:
     what = f"{state.name}  {state.kind}"
     one_sided = {Status.ORPHANED, Status.NEW, Status.NOT_IN_PROBE, Status.DROPPED}
     if state.status in one_sided and state.decision is not Decision.REFUSE and not state.result.findings:
-        yield Words(2, ((what, "bold"), (f"  {state.old or state.new}: ", ""), (_presence(state), "dim")))
+        yield Words(2, ((what, "bold"), (f"  {state.old or state.new}: ", ""), (presence(state), "dim")))
         if state.note:
             yield Words(4, ((state.note, ""),))
         return
@@ -405,13 +416,13 @@ def _state_blocks(state: StateReport) -> Iterator[Words | Differences]:
     yield Differences.of(state.result.findings)
 
 
-def _presence(state: StateReport) -> str:
+def presence(state: StateReport) -> str:
     """Return the sides that have a state, in words. Jobs need not declare timers, so those count as kept."""
     is_left = state.status in {Status.ORPHANED, Status.NOT_IN_PROBE}
     return "kept" if state.kind is StateKind.TIMERS and is_left else state.status.words
 
 
-def _back_line(back: WayBack | None) -> Iterator[Words]:
+def back_line(back: WayBack | None) -> Iterator[Words]:
     """Yield a line about what the old job can do with a state or key, if there is anything to say."""
     if back is None:
         return
@@ -439,13 +450,12 @@ def _back_of_query(backs: WaysBack, report: CheckReport) -> Iterator[Words]:
         known = "" if report.known_from else ", as far as the types show"
         uses = "can use only a migrated copy of" if backs.worst is Decision.MIGRATE else "cannot go on from"
         line = f"the old query {uses} what the new one writes{known}; --json says why"
-        yield from (Words(0, ()), Words(0, (("way back: ", "bold"), (line, ""))))
+        yield Words(0, (("way back: ", "bold"), (line, "")))
 
 
 def _back_summary(backs: WaysBack, code: JobDescription | None) -> Iterator[Words]:
     if not backs.states:
         return
-    yield Words(0, ())
     counts = Counter(back.decision for back in backs.states.values())
     told = ", ".join(f"{counts[decision]:,} {words}" for decision, words in _WAYS.items() if counts[decision])
     flagged = any(back.flagged for back in backs.states.values())

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from .description import StateDescription
 
 CUT = "…"
-_DEEPEST = 40
+DEEPEST = 40
 """The maximum depth: snapshots may be nested 200 deep, which is unreadable and close to the limit of Python's stack."""
 
 
@@ -87,7 +87,7 @@ class _Speller:
     _told: set[tuple[str, ...]] = attrs.field(factory=set, init=False)
 
     def part(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> str:
-        if self._depth >= _DEEPEST:
+        if self._depth >= DEEPEST:
             return CUT
         self._depth += 1
         try:
@@ -195,7 +195,7 @@ class Change:
 
 
 @attrs.define
-class _Shape:
+class Shape:
     """A snapshot's description of itself, without nested types."""
 
     parts: list[Snapshot] = attrs.field(factory=list)
@@ -205,7 +205,7 @@ class _Shape:
     outline: str = ""
 
     @classmethod
-    def of(cls, snapshot: Snapshot) -> _Shape:
+    def of(cls, snapshot: Snapshot) -> Shape:
         shape = cls()
         shape.outline = snapshot.spell(shape)
         return shape
@@ -240,7 +240,7 @@ def _changes(a: Snapshot, b: Snapshot, path: str, above: tuple[tuple[int, int], 
     pair = (id(a), id(b))
     if pair in above or snapshot_to_bytes(a) == snapshot_to_bytes(b):
         return
-    if len(above) >= _DEEPEST:
+    if len(above) >= DEEPEST:
         yield Change(path, Kind.TYPE, a.describe(), b.describe())
         return
     if (a.kind == "ttl") is not (b.kind == "ttl"):
@@ -248,7 +248,7 @@ def _changes(a: Snapshot, b: Snapshot, path: str, above: tuple[tuple[int, int], 
         a, b = (side.children()[1] if side.kind == "ttl" else side for side in (a, b))
         yield from _changes(a, b, path, (*above, pair))
         return
-    ours, theirs = _Shape.of(a), _Shape.of(b)
+    ours, theirs = Shape.of(a), Shape.of(b)
     if ours.outline != theirs.outline or len(ours.parts) != len(theirs.parts):
         yield Change(path, Kind.TYPE, type_text(a), type_text(b))
         return
@@ -259,7 +259,7 @@ def _changes(a: Snapshot, b: Snapshot, path: str, above: tuple[tuple[int, int], 
     if ours.fields is not None and theirs.fields is not None:
         yield from _field_changes(ours.fields, theirs.fields, path, (*above, pair))
     for index, (one, other) in enumerate(zip(ours.parts, theirs.parts, strict=True)):
-        yield from _changes(one, other, path + _step(a, one, index), (*above, pair))
+        yield from _changes(one, other, path + step_between(a, one, index), (*above, pair))
 
 
 def _field_changes(
@@ -286,7 +286,7 @@ def _field_changes(
         yield from _changes(one, other, f"{path}.{name}{mark}", above)
 
 
-def _step(parent: Snapshot, part: Snapshot, index: int) -> str:
+def step_between(parent: Snapshot, part: Snapshot, index: int) -> str:
     """Return the step of a path to a nested type."""
     place = next((place for place, child in enumerate(parent.children()) if child is part), index)
     if parent.kind in {"record", "pojo"}:

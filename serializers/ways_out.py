@@ -91,6 +91,11 @@ class Told:
         """Return an option with the given parts of its value."""
         return cls(option, tuple(map(str, values)))
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it can be given as it is, and is not only mentioned."""
+        return bool(self.values) or not _FORMS[self.option].takes_value
+
     def __str__(self) -> str:
         """Return it as the command line takes it."""
         form = _FORMS[self.option]

@@ -82,7 +82,7 @@ def pytest_configure(config):
     config.pluginmanager.register(_Folders())
 
 
-TOGETHER = {"stateshift_spark": "spark", "s3": "s3", "wheel": "wheel"}
+TOGETHER = {"stateshift_spark": "spark", "s3": "s3", "wheel": "wheel", "chromium": "chromium"}
 """Fixtures that cost seconds, and the group of the tests that share them."""
 
 QUERIES = ROOT / "tests" / "spark" / "streaming"
@@ -293,3 +293,39 @@ def spark(stateshift_spark):  # noqa: F811 - the fixture
     stateshift_spark.conf.set("spark.sql.codegen.wholeStage", "false")
     stateshift_spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
     return stateshift_spark
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """One real browser for the whole run."""
+    place = shutil.which("chromium") or shutil.which("google-chrome")
+    if place is None:
+        pytest.skip("no Chromium here, so that no report is opened (Debian: apt install chromium)")
+    sync_api = pytest.importorskip("playwright.sync_api", reason="reports are opened with playwright: make installs it")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=place, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def opened(chromium):
+    """`opened(file, width=390, scheme="dark")`: a page of the browser, of which nothing may fail or leave the file."""
+    problems, contexts = [], []
+
+    def start(file, *, width=1100, scheme="light", scripts=True):
+        context = chromium.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, java_script_enabled=scripts
+        )
+        contexts.append(context)
+        page, address = context.new_page(), Path(file).resolve().as_uri()
+        page.on("console", lambda message: problems.append(message.text))
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("request", lambda request: problems.extend([request.url] * (request.url != address)))
+        page.goto(address)
+        return page
+
+    yield start
+    for context in contexts:
+        context.close()
+    assert problems == []

@@ -31,6 +31,7 @@ from ..progress import show_progress
 from ..query_gate import check_queries, queries_option
 from ..spark_options import ONLY_OF_QUERIES, SparkOptions, query_options
 from ..spark_queries import query_report
+from ..whole_files import html_option
 from .history_check import GateOptions, form_option, gate_options, hold_against
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from ...compat.report import CheckReport
     from ...state.savepoint.reader import Savepoint
     from ..new_side import NewSide
+    from ..whole_files import OutputFile
 
 
 @click.command(
@@ -53,6 +55,7 @@ Examples:
   stateshift check /data/savepoints/sp-1 --job accounts:job --target flink
   stateshift check /data/savepoints/sp-1 --job accounts:job --forbid lossy --forbid possible_rename
   stateshift check /data/savepoints/sp-1 --job accounts:job --scan
+  stateshift check /data/savepoints/sp-1 --job accounts:job --html report.html
   stateshift check /data/savepoints/sp-1 --like build/probe
   stateshift check --job accounts:job --against state_history --level FULL
   stateshift check spark:/data/checkpoints/clicks --query clicks:build_query --was clicks_v1:build_query
@@ -95,6 +98,7 @@ Exit status:
 @policy_options
 @gate_options
 @form_option
+@html_option
 @query_options
 @queries_option(
     "Instead of SAVEPOINT: compare all queries of Spark that pyproject.toml lists with what snapshot --queries wrote;"
@@ -112,6 +116,7 @@ def command(
     policy: Policy,
     gate: GateOptions,
     form: str,
+    html: OutputFile | None,
     accept: tuple[str, ...],
     require_recording: bool,
     queries: bool,
@@ -136,6 +141,8 @@ def command(
         )
     if with_json and form != "text":
         raise click.UsageError(f"--json and --format {form} are two forms of one report; give one of them")
+    if html is not None and (queries or gate.against):
+        raise click.UsageError("--html shows a check of stored state; leave it out with --against and --queries")
     if queries:
         return check_queries(gate, accept, policy, allow_migration=allow_migration, form=form, with_json=with_json)
     of_job = {name: value for name, value in of_job.items() if name not in ONLY_OF_QUERIES}
@@ -171,6 +178,8 @@ def command(
         allow_non_restored_state=allow_non_restored_state,
         require_recording=require_recording,
     )
+    if html is not None:
+        _write_page(html, report, savepoint, following)
     if with_json:
         print_json(to_data(report) | {"exit_status": status})
         return status
@@ -185,6 +194,21 @@ def command(
     following += [[(lacks, "")]] if lacks else []
     print_styled([[], *following] if following else [])
     return status
+
+
+def _write_page(html: OutputFile, report: CheckReport, savepoint: str, following: list[Line]) -> None:
+    """Write the report to look at."""
+    from ...compat.pages.check import check_pieces
+    from ...compat.pages.pieces import Commands
+    from ..page_files import write_page
+
+    place = shell_word(savepoint)
+    commands = Commands(
+        f"stateshift check {place} {options_given('check')}".rstrip(),
+        f"stateshift migrate {place} NEW_SAVEPOINT {options_given('migrate')}".rstrip(),
+    )
+    lines = ["".join(text for text, _ in line) for line in following]
+    write_page(html, f"{report.decision}: {savepoint}", check_pieces(report, commands, lines))
 
 
 _NO_RECORDING = "no recording says which query wrote the whole state (--require-recording)"

@@ -1,0 +1,1 @@
+"""Reports as HTML, to look at: pieces made from data, and pages of them; one file, which needs nothing else."""

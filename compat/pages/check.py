@@ -1,0 +1,247 @@
+"""The pieces of a check: the verdict, the worst findings, and every type, old beside new."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...serializers.compatibility import Decision, Path
+from .. import explain
+from ..description import StateKind
+from ..likeness import as_there, likeness
+from ..report import Status
+from ..type_tree import type_tree
+from ..way_back import ways_back
+from . import pieces
+from .pieces import NOTE, Alike, Commands, Line, Node, Operator, Placed, Row, Subject, word_of
+from .rendering import piece
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Iterator, Mapping
+
+    from markupsafe import Markup
+
+    from ...serializers.compatibility import Finding
+    from ..description import SerializerDescription, StateDescription
+    from ..report import CheckReport, OperatorReport, RoleReport, StateReport
+    from ..way_back import WayBack, WaysBack
+
+_NAMESPACE, _KEY = Path("$<namespace>"), Path("$<key>")
+_ORDER = (str(Decision.REFUSE), str(Decision.MIGRATE), NOTE)
+_NO_NAMESPACE = "VoidNamespace"
+_KEPT = {Status.ORPHANED, Status.NOT_IN_PROBE, Status.UNREADABLE}
+
+
+def check_pieces(
+    report: CheckReport,
+    commands: Commands = Commands(),  # noqa: B008 - it is frozen
+    following: Iterable[str] = (),
+    bodies: Mapping[tuple[str, str], tuple[Markup, ...]] | None = None,
+) -> list[Markup]:
+    """Return what a page on a check shows.
+
+    Args:
+        report: The report.
+        commands: What can be run next.
+        following: What to do next, in words.
+        bodies: Further pieces of states, by operator id and name of the state.
+    """
+    if report.is_of_query:
+        from ..queries.wording import for_people
+
+        report = for_people(report)
+    backs = None if report.decision is Decision.REFUSE else ways_back(report)
+    shown = _Check(report, commands, backs, bodies or {})
+    operators = sorted((shown.operator(at) for at in range(len(report.operators))), key=lambda one: _rank(one.word))
+    found = [*shown.of_reads(), *shown.placed]
+    return list(
+        filter(None, (
+            pieces.verdict(str(report.decision), explain.headline(report).removeprefix(": "), shown.facts()),
+            *shown.next_steps(following),
+            pieces.worst(found),
+            piece("section", "What it reads", shown.reads()) if report.reads is not None else None,
+            pieces.operators(operators),
+            piece("section", "Not compared", piece("notes", [Line(one) for one in report.not_compared]))
+            if report.not_compared else None,
+            pieces.rules(sorted({one.row.rule for one in found})),
+        ))
+    )  # fmt: skip
+
+
+def _rank(word: str) -> int:
+    return _ORDER.index(word) if word in _ORDER else len(_ORDER)
+
+
+@attrs.define
+class _Check:
+    """A report, and what was shown of it so far."""
+
+    report: CheckReport
+    commands: Commands
+    backs: WaysBack | None
+    bodies: Mapping[tuple[str, str], tuple[Markup, ...]]
+    placed: list[Placed] = attrs.field(factory=list, init=False)
+    _shown: dict[tuple[Hashable, ...], tuple[str, str]] = attrs.field(factory=dict, init=False)
+
+    def facts(self) -> Iterator[tuple[str, str]]:
+        report = self.report
+        yield "stored", report.old.origin
+        yield "new", report.new.origin
+        counts = [f"{count:,} {decision}" for decision, count in reversed(report.counts.items()) if count]
+        yield "states", ", ".join(counts) or "none"
+        if report.is_of_query:
+            yield "the old query", f"known from {report.known_from}" if report.known_from else "not known"
+        if self.backs is not None and (told := list(explain.back_lines(self.backs, report))):
+            yield "way back", "; ".join(Line.of(one).text.removeprefix("way back: ") for one in told)
+
+    def next_steps(self, following: Iterable[str]) -> Iterator[Markup]:
+        for way, told in explain.first_tries(self.report):
+            (tried,) = self.commands.of(way) or (str(way),)
+            yield piece("command", tried, f"{way.words}: {told}")
+        if self.report.decision is Decision.MIGRATE and self.commands.migrate:
+            yield piece("command", self.report.next_command or self.commands.migrate, "Next")
+        elif self.report.decision is Decision.REFUSE and self.commands.again:
+            yield piece("command", self.commands.again, "Take one of the ways out, then check again")
+        elif lines := [Line(one.strip()) for one in following]:
+            yield piece("notes", lines)
+
+    def of_reads(self) -> Iterator[Placed]:
+        reads = () if self.report.reads is None else self.report.reads.result.findings
+        yield from (Placed(Row.of(one, self.commands), "what it reads", "reads") for one in reads)
+
+    def reads(self) -> Markup:
+        assert self.report.reads is not None  # noqa: S101 - it is asked for then
+        return piece("subject", self._role("reads", "sources and tables", self.report.reads, is_open=True))
+
+    def operator(self, at: int) -> Operator:
+        operator, anchor = self.report.operators[at], f"o{at}"
+        title = operator.title
+        subjects = []
+        roles = (("max parallelism", operator.key_groups), ("key", operator.key), ("operator", operator.whole))
+        for index, (name, role) in enumerate(roles):
+            if role is not None:
+                place = f"the key of {title}" if name == "key" else f"{title}, {name}"
+                self._place(role.result.findings, place, f"{anchor}-r{index}")
+                shown = self._role(f"{anchor}-r{index}", name, role, operator)
+                subjects.append((shown, self._is_fine(operator, role.decision)))
+        for index, state in enumerate(operator.states):
+            shown = self._state(operator, state, f"{anchor}-{index}")
+            subjects.append((shown, self._is_fine(operator, state.decision, state)))
+        facts = [operator.operator_id] if operator.uid and not operator.computations else []
+        facts += [operator.name] if operator.name and operator.name != operator.uid else []
+        if operator.status is not Status.MATCHED and operator.whole is None:
+            facts.append(operator.status.words)
+        return Operator(
+            anchor=anchor,
+            title=title,
+            word=str(operator.decision),
+            facts=tuple(facts),
+            lines=tuple(map(Line.of, explain.operator_notes(operator, self.report.target))),
+            changed=tuple(sorted((one for one, fine in subjects if not fine), key=lambda one: _rank(one.word))),
+            fine=tuple(one for one, fine in subjects if fine),
+        )
+
+    def _is_fine(self, operator: OperatorReport, decision: Decision, state: StateReport | None = None) -> bool:
+        """Whether nothing becomes of a state or key, and there is nothing to know of it."""
+        scanned = self.report.scan_of(operator, state)
+        is_taken = state is None or state.status is Status.MATCHED or state.kind is StateKind.TIMERS
+        is_asked = state is not None and (operator.operator_id, state.name) in self.bodies
+        return decision is Decision.START and is_taken and (scanned is None or scanned.is_fine) and not is_asked
+
+    def _place(self, findings: Iterable[Finding], place: str, anchor: str) -> None:
+        self.placed += [Placed(Row.of(one, self.commands), place, anchor) for one in findings]
+
+    def _role(
+        self, anchor: str, name: str, role: RoleReport, operator: OperatorReport | None = None, *, is_open: bool = False
+    ) -> Subject:
+        is_key = operator is not None and role is operator.key
+        back = self.backs.keys.get(operator.operator_id) if self.backs and operator is not None and is_key else None
+        scanned = self.report.scan_of(operator, None) if operator is not None and is_key else None
+        sides = (operator.was, operator.becomes) if operator is not None and is_key else ()
+        old, new = (side.key if side is not None else None for side in sides) if sides else (None, None)
+        found, remarks = _divided(role.result.findings)
+        trees, rows = self._trees((("", _KEY, old, new),), found)
+        lines = (*explain.scan_lines(scanned), *self._back(back))
+        return Subject(
+            anchor=anchor, name=name, word=str(role.decision), old=role.old, new=role.new, rows=rows, trees=trees,
+            remarks=pieces.remarks_of(remarks, self.commands), lines=tuple(map(Line.of, lines)),
+            more=f"converter: {role.converter}" if role.converter else "",
+            is_open=is_open or role.decision is not Decision.START,
+        )  # fmt: skip
+
+    def _state(self, operator: OperatorReport, state: StateReport, anchor: str) -> Subject:
+        place = f"{operator.title}/{state.name}"
+        self._place(state.result.findings, place, anchor)
+        found, remarks = _divided(state.result.findings)
+        is_kept = state.status in _KEPT
+        trees, rows = self._trees(_parts(state.was, state.was if is_kept else state.becomes), found)
+        back = self.backs.of(operator, state) if self.backs and not self.report.is_of_query else None
+        scanned = None if state.kind is StateKind.TIMERS else self.report.scan_of(operator, state)
+        lines = [Line(state.note)] if state.note else []
+        lines += map(Line.of, (*explain.scan_lines(scanned), *self._back(back)))
+        is_one_sided = state.status not in {Status.MATCHED, Status.UNREADABLE}
+        facts = (("reader", state.reader), ("converter", state.converter), ("transform", state.transform))
+        more = [f"{name}: {fact}" for name, fact in facts if fact]
+        more += [explain.presence(state)] if is_one_sided else []
+        made = Subject(
+            anchor=anchor, name=state.name, kind=str(state.kind), word=str(state.decision), old=state.old,
+            new=state.old if is_kept else state.new, more="; ".join(more),
+            lines=tuple(lines), rows=rows, trees=trees, remarks=pieces.remarks_of(remarks, self.commands),
+            is_open=state.decision is not Decision.START, body=self.bodies.get((operator.operator_id, state.name), ()),
+        )  # fmt: skip
+        told = (state.note, state.result.findings, back, scanned)
+        key = (*likeness(told), *(tree.likeness for tree in trees))
+        first = self._shown.setdefault(key, (place, anchor))
+        if first[1] == anchor or not (rows or remarks or any(not tree.is_same for tree in trees)):
+            return made
+        alike = Alike(as_there(first[0], told), first[1])
+        return attrs.evolve(made, rows=(), trees=(), remarks=(), lines=(), alike=alike, is_open=bool(made.body))
+
+    def _back(self, back: WayBack | None) -> Iterator[explain.Words]:
+        return iter(()) if back is None else explain.back_line(back)
+
+    def _trees(
+        self,
+        parts: Iterable[tuple[str, Path, SerializerDescription | None, SerializerDescription | None]],
+        found: tuple[Finding, ...],
+    ) -> tuple[tuple[Node, ...], tuple[Row, ...]]:
+        """Return the trees of some types, and what is found on none of their places."""
+        trees, left = [], list(found)
+        for name, root, old, new in parts:
+            within = [one for one in left if one.path.is_within(root)]
+            left = [one for one in left if not one.path.is_within(root)]
+            if old is None and new is None:
+                left += within
+                continue
+            was, becomes = (None if side is None else side.snapshot for side in (old, new))
+            made = type_tree(was, becomes, within, name=name, root=root)
+            if not name:
+                left += made.findings
+                made = attrs.evolve(made, findings=())
+            trees.append(Node.of(made, self.commands))
+        return tuple(trees), tuple(Row.of(one, self.commands) for one in left)
+
+
+def _parts(was: StateDescription | None, becomes: StateDescription | None) -> Iterator[tuple[str, Path, Any, Any]]:
+    """Yield the types of a state, each with its path: first what stands at paths of its own, then the values."""
+    side = becomes or was
+    assert side is not None  # noqa: S101 - it is of a side
+    sides = (was, becomes)
+    for name, path, ours in (
+        ("namespace", _NAMESPACE, [one and one.namespace for one in sides]),
+        ("key", _KEY, [one and one.key for one in sides]),
+    ):
+        kinds = {one.describe() for one in ours if one is not None}
+        if kinds and kinds != {_NO_NAMESPACE}:
+            yield name, path, ours[0] or ours[1], ours[1] or ours[0]
+    root = "$" if side.kind.is_keyed else "${}" if side.kind is StateKind.BROADCAST else "$[]"
+    yield "", Path(root), was and was.value, becomes and becomes.value
+
+
+def _divided(findings: Iterable[Finding]) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+    """Return what changes a place, and what is only to be known of it."""
+    told = tuple(findings)
+    remarks = tuple(one for one in told if word_of(one) == NOTE and (one.flags or one.old == one.new))
+    noted = set(map(id, remarks))
+    return tuple(one for one in told if id(one) not in noted), remarks
