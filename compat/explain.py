@@ -188,7 +188,8 @@ def summary(report: CheckReport) -> Iterator[Words]:
 
 def _head(report: CheckReport) -> Iterator[Words]:
     """Yield the verdict, both sides, and of a query from where the old one is known."""
-    yield Words(0, ((str(report.decision), STYLES[report.decision]), (f"{headline(report)}", "bold")))
+    told_if = f", {held}" if (held := condition_of(report)) else ""
+    yield Words(0, ((str(report.decision), STYLES[report.decision]), (f"{told_if}: {headline(report)}", "bold")))
     yield Words(2, ((sides_of(report), "dim"),))
     if report.is_of_query:
         known = f"known from {report.known_from}" if report.known_from else "not known"
@@ -313,8 +314,16 @@ def _told_back(back: WayBack | None) -> tuple[object, ...]:
     return (back,) if any(back_line(back)) else ()
 
 
+def condition_of(report: CheckReport) -> str:
+    """Return the condition under which a decision to start holds, or ""."""
+    if report.decision is not Decision.START:
+        return ""
+    groups = any(operator.key_groups is not None for operator in report.operators)
+    return " and ".join(filter(None, (report.condition, IF_NO_KEY_GROUPS if groups else "")))
+
+
 def headline(report: CheckReport) -> str:
-    """Return what follows the decision: the condition under which it holds, and the reason."""
+    """Return the reason of the decision."""
     counts, left = report.counts, _one_sided(report)
     concerned = counts[report.decision]
     states = f"{concerned:,} of {many(sum(counts.values()), 'state')}"
@@ -325,7 +334,7 @@ def headline(report: CheckReport) -> str:
     what = "query" if report.is_of_query else "job"
     if report.scanned is not None and report.scanned.failing:
         entries = many(report.scanned.entries, "stored entry", "stored entries")
-        return f": {report.scanned.failing:,} of {entries} would fail{_under_policy(report)}{left}"
+        return f"{report.scanned.failing:,} of {entries} would fail{_under_policy(report)}{left}"
     if report.decision is Decision.START:
         told = "every state that both sides have can be used as it is" if left else "every state can be used as it is"
     elif report.decision is Decision.MIGRATE:
@@ -337,10 +346,7 @@ def headline(report: CheckReport) -> str:
         told += "; there was nothing to scan"
     elif report.scanned is not None and not report.scanned.not_scanned:
         told += f"; none of {many(report.scanned.entries, 'scanned entry', 'scanned entries')} would fail"
-    groups = any(operator.key_groups is not None for operator in report.operators)
-    conditions = [report.condition, IF_NO_KEY_GROUPS if groups else ""]
-    told_if = " and ".join(filter(None, conditions)) if report.decision is Decision.START else ""
-    return f"{', ' if told_if else ''}{told_if}: {told}{left}"
+    return told + left
 
 
 def _one_sided(report: CheckReport) -> str:

@@ -161,9 +161,13 @@ def in_python(way: WayOut) -> str:
     return _joined(way, _list(list(map(_arguments, groups)), is_choice=True) or command)
 
 
+def in_words(way: WayOut) -> str:
+    """Return a way out for a place where what stateshift is told stands beside it."""
+    return (way.words.removesuffix(":") if way.told or way.command else way.words) + way.more
+
+
 def _joined(way: WayOut, told: str) -> str:
-    is_bare = not told and (way.told or way.command)
-    return (f"{way.words} {told}" if told else way.words.removesuffix(":") if is_bare else way.words) + way.more
+    return f"{way.words} {told}{way.more}" if told else in_words(way)
 
 
 def _list(told: Sequence[str], *, is_choice: bool) -> str:

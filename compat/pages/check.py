@@ -14,7 +14,7 @@ from ..report import Status
 from ..type_tree import type_tree
 from ..way_back import ways_back
 from . import pieces
-from .pieces import NOTE, Alike, Commands, Line, Node, Operator, Placed, Row, Subject, word_of
+from .pieces import NOTE, Alike, Commands, Line, Node, Operator, Placed, Row, Subject
 from .rendering import piece
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def check_pieces(
     found = [*shown.of_reads(), *shown.placed]
     return list(
         filter(None, (
-            pieces.verdict(str(report.decision), explain.headline(report).removeprefix(": "), shown.facts()),
+            pieces.verdict(str(report.decision), explain.headline(report), shown.facts()),
             *shown.next_steps(following),
             pieces.worst(found),
             piece("section", "What it reads", shown.reads()) if report.reads is not None else None,
@@ -67,6 +67,10 @@ def check_pieces(
             pieces.rules(sorted({one.row.rule for one in found})),
         ))
     )  # fmt: skip
+
+
+def _text(pieces: Iterable[tuple[object, str]]) -> str:
+    return "".join(str(text) for text, _ in pieces)
 
 
 def _rank(word: str) -> int:
@@ -86,6 +90,8 @@ class _Check:
 
     def facts(self) -> Iterator[tuple[str, str]]:
         report = self.report
+        if held := explain.condition_of(report):
+            yield "holds", held
         yield "stored", report.old.origin
         yield "new", report.new.origin
         counts = [f"{count:,} {decision}" for decision, count in reversed(report.counts.items()) if count]
@@ -93,7 +99,8 @@ class _Check:
         if report.is_of_query:
             yield "the old query", f"known from {report.known_from}" if report.known_from else "not known"
         if self.backs is not None and (told := list(explain.back_lines(self.backs, report))):
-            yield "way back", "; ".join(Line.of(one).text.removeprefix("way back: ") for one in told)
+            (_, *pieces_of_first), *others = (one.pieces for one in told)  # the first one says what it is about
+            yield "way back", "; ".join(_text(one) for one in (pieces_of_first, *others))
 
     def next_steps(self, following: Iterable[str]) -> Iterator[Markup]:
         for way, told in explain.first_tries(self.report):
@@ -160,7 +167,7 @@ class _Check:
         scanned = self.report.scan_of(operator, None) if operator is not None and is_key else None
         sides = (operator.was, operator.becomes) if operator is not None and is_key else ()
         old, new = (side.key if side is not None else None for side in sides) if sides else (None, None)
-        found, remarks = _divided(role.result.findings)
+        found, remarks = pieces.divided(role.result.findings)
         trees, rows = self._trees((("", _KEY, old, new),), found)
         lines = (*explain.scan_lines(scanned), *self._back(back))
         return Subject(
@@ -173,7 +180,7 @@ class _Check:
     def _state(self, operator: OperatorReport, state: StateReport, anchor: str) -> Subject:
         place = f"{operator.title}/{state.name}"
         self._place(state.result.findings, place, anchor)
-        found, remarks = _divided(state.result.findings)
+        found, remarks = pieces.divided(state.result.findings)
         is_kept = state.status in _KEPT
         trees, rows = self._trees(_parts(state.was, state.was if is_kept else state.becomes), found)
         back = self.backs.of(operator, state) if self.backs and not self.report.is_of_query else None
@@ -237,11 +244,3 @@ def _parts(was: StateDescription | None, becomes: StateDescription | None) -> It
             yield name, path, ours[0] or ours[1], ours[1] or ours[0]
     root = "$" if side.kind.is_keyed else "${}" if side.kind is StateKind.BROADCAST else "$[]"
     yield "", Path(root), was and was.value, becomes and becomes.value
-
-
-def _divided(findings: Iterable[Finding]) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
-    """Return what changes a place, and what is only to be known of it."""
-    told = tuple(findings)
-    remarks = tuple(one for one in told if word_of(one) == NOTE and (one.flags or one.old == one.new))
-    noted = set(map(id, remarks))
-    return tuple(one for one in told if id(one) not in noted), remarks

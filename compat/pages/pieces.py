@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...serializers.compatibility import Decision, Path
-from ...serializers.ways_out import Does, WayOut
+from ...serializers.ways_out import Does, WayOut, in_words
 from ..rules import rule_book
 from ..type_tree import Mark
 from .rendering import piece
@@ -126,7 +126,7 @@ def word_of(finding: Finding) -> str:
 
 def _way(way: WayOut, commands: Commands) -> Way:
     found = commands.of(way)
-    return Way(way.words.removesuffix(":") + way.more, found) if found else Way(str(way))
+    return Way(in_words(way), found) if found else Way(str(way))
 
 
 @attrs.frozen
@@ -273,6 +273,14 @@ class Placed:
     place: str
     anchor: str
     others: int = 0
+
+
+def divided(findings: Iterable[Finding]) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+    """Return what changes a place, and what is only to be known of it."""
+    told = tuple(findings)
+    remarks = tuple(one for one in told if word_of(one) == NOTE and (one.flags or one.old == one.new))
+    noted = set(map(id, remarks))
+    return tuple(one for one in told if id(one) not in noted), remarks
 
 
 def remarks_of(findings: Iterable[Finding], commands: Commands = Commands()) -> tuple[Row, ...]:
