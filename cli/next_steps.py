@@ -33,11 +33,14 @@ def options_given(other: str, *, only: Iterable[str] = ()) -> str:
     assert isinstance(root.command, click.Group)  # noqa: S101 - commands are run by it
     following = root.command.get_command(root, other)
     assert following is not None  # noqa: S101 - it is one of its commands
-    known = {name for option in following.params for name in option.opts} - _OF_THE_ANSWER
-    wanted = known.intersection(only or known)
+    known = {name: _choices(option) for option in following.params for name in option.opts}
+    wanted = known.keys() - _OF_THE_ANSWER
+    wanted = wanted.intersection(only or wanted)
     words: list[str] = []
     for option in context.command.params:
         if not isinstance(option, click.Option) or option.name not in given or option.opts[0] not in wanted:
+            continue
+        if _choices(option) != known[option.opts[0]]:  # `--format` of a check is that of its answer
             continue
         spelling, value = option.opts[0], given[option.name]
         if option.is_flag:
@@ -45,6 +48,11 @@ def options_given(other: str, *, only: Iterable[str] = ()) -> str:
             continue
         words += [f"{spelling} {shell_word(one)}" for one in (value if option.multiple else [value])]
     return " ".join(words)
+
+
+def _choices(option: click.Parameter) -> tuple[str, ...]:
+    """Return the values that an option takes; none if it takes any."""
+    return tuple(option.type.choices) if isinstance(option.type, click.Choice) else ()
 
 
 def starts_with_plan(place: str) -> None:

@@ -56,6 +56,7 @@ def check_queries(
     from ..spark.queries.gate import QueryGate
     from .render.forms import print_form
     from .render.gate import to_data as gate_data
+    from .render.markdown import Head
 
     queries = QueryGate.find(Path.cwd())
     queries.stored()  # what is missing is said before Spark, which takes seconds to start
@@ -75,7 +76,8 @@ def check_queries(
     if form == "text":
         print_styled(_lines(found))
     else:
-        print_form(form, _places(found, queries.places, status, migration_fails=not allow_migration))
+        head = Head("".join(text for text, _ in _headline(found)), steps=(f"next: {_NEXT}",) * (status is Status.DRIFT))
+        print_form(form, head, _places(found, queries.places, status, migration_fails=not allow_migration))
     if status is Status.DRIFT:
         print_notice(*(f"drift: query {one.name} {one.drift}" for one in found.checks if one.drift), f"  next: {_NEXT}")
     return status
@@ -127,15 +129,21 @@ def _places(
             yield drifted(one.gate.candidate, one.drift, _NEXT, file, one.name)
 
 
+def _headline(found: QueryChecks) -> Line:
+    from ..compat.explain import STYLES
+
+    concerned = sum(one.decision is found.decision for one in found.checks)
+    queries = f"{concerned} of {many(len(found.checks), 'query', 'queries')}"
+    return [(str(found.decision), STYLES[found.decision]), (f": {_HEADLINES[found.decision].format(queries)}", "bold")]
+
+
 def _lines(found: QueryChecks) -> Iterator[Line]:
     """Yield the reports as lines."""
     from ..compat.explain import STYLES, sides_of
     from .render.check import report_lines
     from .render.gate import state_lines
 
-    concerned = sum(one.decision is found.decision for one in found.checks)
-    queries = f"{concerned} of {many(len(found.checks), 'query', 'queries')}"
-    yield [(str(found.decision), STYLES[found.decision]), (f": {_HEADLINES[found.decision].format(queries)}", "bold")]
+    yield _headline(found)
     for one in found.checks:
         yield []
         yield [(f"{one.name}: ", "bold"), (str(one.decision), STYLES[one.decision])]

@@ -50,10 +50,11 @@ def change(finding: Finding) -> str:
 
 def finding_line(finding: Finding) -> str:
     """Return a finding in one line: path, types, reason, rule, flags."""
-    return "  ".join(filter(None, (finding.path, change(finding), _reason(finding))))
+    return "  ".join(filter(None, (finding.path, change(finding), reason_of(finding))))
 
 
-def _reason(finding: Finding) -> str:
+def reason_of(finding: Finding) -> str:
+    """Return why a finding is one: the reason, the rule, and the flags."""
     flags = (f" {flag}{' (forbidden)' * (flag.flag in finding.forbidden)}" for flag in finding.flags)
     return f"{finding.reason}  [{finding.rule}]{''.join(flags)}"
 
@@ -76,10 +77,11 @@ def _rows(findings: Iterable[Finding]) -> list[Row]:
     remarks: dict[str, list[Finding]] = {}
     for finding in findings:
         if finding.verdict < Verdict.REQUIRES_MIGRATION and not finding.forbidden:
-            remarks.setdefault(_reason(finding), []).append(finding)
+            remarks.setdefault(reason_of(finding), []).append(finding)
             continue
         decision = Decision.REFUSE if finding.forbidden else finding.verdict.decision
-        rows.append(Row(decision, finding.path, change(finding), _reason(finding), finding.ways_out, STYLES[decision]))
+        types, reason = change(finding), reason_of(finding)
+        rows.append(Row(decision, finding.path, types, reason, finding.ways_out, STYLES[decision]))
     for reason, same in remarks.items():
         paths = ", ".join(finding.path for finding in same)
         rows.append(Row("note", paths, change(same[0]) if len(same) == 1 else "", reason, (), "dim"))
@@ -115,7 +117,7 @@ def blocks(report: CheckReport, *, everything: bool = False) -> Iterator[Words |
         everything: Whether to list all states. Otherwise, in a report on very many states, those without changes are
             counted, and equal reports are combined.
     """
-    yield from _head(report)
+    yield from head(report)
     asked = None if report.decision is Decision.REFUSE else ways_back(report)
     backs = None if report.is_of_query else asked
     yield from _renames_first(report)
@@ -169,7 +171,7 @@ def back_lines(backs: WaysBack, report: CheckReport) -> Iterator[Words]:
 
 def summary(report: CheckReport) -> Iterator[Words]:
     """Yield a report in about ten lines: the verdict, what answers it if one option does, and how often each rule."""
-    yield from _head(report)
+    yield from head(report)
     yield from list(_renames_first(report))[:_MOST_ALIKE]
     groups: dict[tuple[int, str], list[tuple[str, Finding]]] = {}
     for place, finding in _placed(report):
@@ -186,7 +188,7 @@ def summary(report: CheckReport) -> Iterator[Words]:
         yield Words(2, ((f"and {many(others, 'other finding')}", "dim"),))
 
 
-def _head(report: CheckReport) -> Iterator[Words]:
+def head(report: CheckReport) -> Iterator[Words]:
     """Yield the verdict, both sides, and of a query from where the old one is known."""
     told_if = f", {held}" if (held := condition_of(report)) else ""
     yield Words(0, ((str(report.decision), STYLES[report.decision]), (f"{told_if}: {headline(report)}", "bold")))

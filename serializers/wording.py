@@ -9,6 +9,7 @@ formatting characters, surrogates, unassigned code points, spaces except the pla
     one_line        a line, or a part of one, wherever people read it: messages, tables, SARIF, JUnit, Spark's pages
     log_line        a whole line that is printed: a CI system does not take it for a command either
     github_command  a workflow command of GitHub
+    markdown_text   text in Markdown as GitHub shows it, in cells of tables too; markdown_code  a code span of it
     json_text       JSON, whose strings read back as they were
     shell_word      a word of a command that a person copies
 
@@ -120,6 +121,38 @@ def _percent(text: str, characters: str) -> str:
     for character in characters:  # the percent sign first
         text = text.replace(character, f"%{ord(character):02X}")
     return text
+
+
+_OF_MARKDOWN = re.compile(
+    r"[\\`*\[\]|~]"  # code, emphasis, links, cells, struck out
+    r"|(?<!\w)_|_(?!\w)"
+    r"|(?<=www)\.|:(?=//)"  # what GitHub makes links of
+    r"|[<>&@#$]",
+    re.IGNORECASE,
+)
+
+
+def markdown_text(text: str) -> str:
+    """Return text within a line of Markdown that GitHub shows as it is: no markup, HTML, link, mention or formula.
+
+    Source: GitHub Flavored Markdown; and GitHub's documentation of mentions, references (`#1`) and mathematics, which
+    are looked for in what Markdown has become: an element around their first character keeps them from being found.
+    """
+    return _OF_MARKDOWN.sub(_in_markdown, one_line(text))
+
+
+def _in_markdown(found: re.Match[str]) -> str:
+    if found[0] in "@#$":
+        return f"<span>{found[0]}</span>"
+    return f"&#{ord(found[0])};" if found[0] in "<>&:" else f"\\{found[0]}"
+
+
+def markdown_code(text: str) -> str:
+    """Return text as code within a line of Markdown, in a cell of a table, too."""
+    text = one_line(text)
+    if text.strip() == text and not set(text) & set("`|") and text:
+        return f"`{text}`"
+    return f"<code>{''.join(c if c.isalnum() or c == ' ' else f'&#{ord(c)};' for c in text)}</code>"
 
 
 def json_text(document: object, *, indent: int | None = None, with_nan: bool = True) -> str:

@@ -38,6 +38,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 # A pytest that a test starts elsewhere would work out tables of characters again, which hypothesis keeps.
+os.environ.pop("GITHUB_STEP_SUMMARY", None)  # a check of a test is not what a workflow tells of itself
 os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(Path(__file__).parents[1] / ".hypothesis"))
 
 for _name, _value in spark_classes.environment().items():

@@ -132,7 +132,7 @@ def command(
     No value is read, except with --scan, which also calls converters. Nothing is written.
     """
     from ...compat.report_data import to_data
-    from ..render.check import next_lines, report_lines
+    from ..render.check import head_of, next_lines, report_lines
     from ..render.forms import OfCheck, file_of, print_form
 
     if is_short and (with_json or everything or queries or gate.against or form != "text"):
@@ -187,8 +187,10 @@ def command(
     if form != "text":
         file = file_of(SparkOptions.given().query or side.job)
         accepted = {"allow_migration": allow_migration, "allow_non_restored_state": allow_non_restored_state}
-        print_form(form, OfCheck(report=report, file=file, lacks=lacks, **accepted).places())
-        print_notice(*("".join(text for text, _ in line) for line in following))
+        steps = tuple("".join(text for text, _ in line) for line in following)
+        places = OfCheck(report=report, file=file, lacks=lacks, **accepted).places()
+        print_form(form, head_of(report, steps), places, everything=everything)
+        print_notice(*steps)
         return status
     print_styled(report_lines(report, everything=everything, is_short=is_short))
     following += [[(lacks, "")]] if lacks else []

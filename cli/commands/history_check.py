@@ -77,10 +77,10 @@ form_option = together(
     click.option(
         "--format",
         "form",
-        type=click.Choice(["text", "github", "junit", "sarif"]),
+        type=click.Choice(["text", "github", "junit", "markdown", "sarif"]),
         default="text",
         show_default=True,
-        help="Lines, annotations of a GitHub workflow, JUnit XML, or SARIF.",
+        help="Lines, annotations of a GitHub workflow with a summary of the step, JUnit XML, Markdown, or SARIF.",
     )
 )
 
@@ -101,7 +101,7 @@ def hold_against(
     from ...compat.gate.losses import Guard
     from ...state.project import Project
     from ..render.forms import drifted, file_of, of_gate, print_form
-    from ..render.gate import closing_line, text_lines, to_data
+    from ..render.gate import closing, head_of, text_lines, to_data
     from ..revisions import is_history, read_history, revisions_against
 
     project, candidate = Project.find(Path.cwd()), side.describe()
@@ -123,28 +123,27 @@ def hold_against(
     )
     drift = _drift(report, kept)
     status = _status(report, options, drift)
-    closing = closing_line(report, f"stateshift migrate SAVEPOINT NEW_SAVEPOINT {options_given('migrate')}")
+    end = closing(report, f"stateshift migrate SAVEPOINT NEW_SAVEPOINT {options_given('migrate')}")
     if with_json:
-        print_json(to_data(report) | {"closing": closing, "drift": drift or None, "exit_status": int(status)})
+        print_json(to_data(report) | {"closing": end.line, "drift": drift or None, "exit_status": int(status)})
         return status
+    what = f"--job {side.job}" if side.job else side.like
+    merge = " --merge" if len(kept.heads) > 1 else ""
+    record = f"stateshift snapshot {what} -m MESSAGE{merge}"
     if form == "text":
         print_styled(text_lines(report, everything=everything))
     else:
         file = file_of(side.job or project.job)
-        unrecorded = (
-            [drifted(report.candidate, drift, "stateshift snapshot -m …", file)] if status is Status.DRIFT else []
-        )
-        print_form(form, [*of_gate(report, file), *unrecorded])
+        unrecorded = [drifted(report.candidate, drift, record, file)] if status is Status.DRIFT else []
+        print_form(form, head_of(report, end), [*of_gate(report, file), *unrecorded], everything=everything)
     _tell_what_is_not_needed(options.allow, report)
     if drift and report.passes:
         print_notice(f"drift: {candidate.origin} {drift}")
-        what = f"--job {side.job}" if side.job else side.like
-        merge = " --merge" if len(kept.heads) > 1 else ""
-        print_notice(f"  next: stateshift snapshot {what} -m MESSAGE{merge}; then commit the file")
+        print_notice(f"  next: {record}; then commit the file")
     if form == "text":
-        print_lines(["", closing])
+        print_lines(["", end.line])
     else:
-        print_notice(closing)
+        print_notice(end.line)
     return status
 
 

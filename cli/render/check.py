@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ...compat import explain
 from ...serializers.compatibility import Decision
 from ..output import line_width
+from .markdown import Head
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +33,12 @@ def report_lines(report: CheckReport, *, everything: bool = False, is_short: boo
             yield [(" " * block.indent, ""), *((str(text), style) for text, style in block.pieces)]
         else:
             yield from explain.difference_lines(block, line_width())
+
+
+def head_of(report: CheckReport, steps: tuple[str, ...]) -> Head:
+    """Return what a report says as a whole, for Markdown, with what to do next."""
+    title, *about = ("".join(str(text) for text, _ in words.pieces) for words in explain.head(report))
+    return Head(title, tuple(about), steps=steps)
 
 
 def next_lines(report: CheckReport, *, is_short: bool = False) -> Iterator[Line]:

@@ -1,4 +1,4 @@
-"""The report of any check in the forms of tools: annotations of GitHub, JUnit XML, and SARIF (`sarif`).
+"""The report of any check in the forms of tools: GitHub's annotations, JUnit XML, SARIF (`sarif`), and `markdown`.
 
 A check of stored state, of queries, or against a history first becomes places, each a state or key, with what is said.
 """
@@ -20,7 +20,8 @@ from ...compat.report import Status
 from ...serializers.compatibility import Decision, Verdict
 from ...serializers.wording import github_command, many, one_line
 from ..output import print_json, write_text
-from .gate import BECOMES, failure_text, title_of, told
+from .gate import BECOMES, failure_text, title_of, told, ways_out
+from .markdown import markdown, write_step_summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from ...compat.gate.levels import GateReport, Override
     from ...compat.report import CheckReport, OperatorReport, StateReport
     from ...serializers.compatibility import Finding
+    from .markdown import Head
 
 ERROR, WARNING, NOTE = "error", "warning", "note"
 
@@ -96,7 +98,7 @@ def of_gate(report: GateReport, file: str = "", query: str = "", *, migration_fa
                 WARNING if state.passes else ERROR,
                 failure_text(failure),
                 f"{failure.direction} {failure.revision}",
-                failure.against,
+                tuple(attrs.evolve(one, ways_out=ways_out(failure, one)) for one in failure.against),
                 tuple(state.override_of(finding, failure) for finding in failure.against),
             )
             for failure in state.failures
@@ -196,16 +198,22 @@ def file_of(job: str) -> str:
     return next((name for name in found if module and Path(name).is_file()), "")
 
 
-def print_form(form: str, places: Iterable[Place]) -> None:
-    """Print places in the form of a tool: github, junit or sarif."""
+def print_form(form: str, head: Head, places: Iterable[Place], *, everything: bool = False) -> None:
+    """Print a report in the form of a tool: github (which has a summary, too), junit, markdown or sarif."""
+    places = list(places)
     if form == "sarif":
         from ... import __version__
         from ...state.project_settings import FILE
         from .sarif import sarif
 
         print_json(sarif(places, __version__, elsewhere=FILE))
+    elif form == "markdown":
+        write_text(markdown(head, places, everything=everything))
+    elif form == "junit":
+        write_text(junit(places))
     else:
-        write_text(github_lines(places) if form == "github" else junit(places))
+        write_text(github_lines(places))
+        write_step_summary(markdown(head, places, everything=everything))
 
 
 def github_lines(places: Iterable[Place]) -> str:

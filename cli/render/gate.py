@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from ...compat.explain import finding_line
 from ...compat.gate.answers import KEY, KEY_GROUPS, READS, WHOLE
 from ...compat.gate.levels import Direction
@@ -12,6 +14,7 @@ from ...compat.plain_data import fields_of, plain
 from ...serializers.compatibility import Decision
 from ...serializers.ways_out import Option, WayOut, on_command_line
 from ...serializers.wording import many, shell_word
+from .markdown import Head
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,7 +82,7 @@ def text_lines(report: GateReport, *, everything: bool = False) -> list[Line]:
         report: The report to print.
         everything: Whether equal reports are printed for each place, instead of once for all.
     """
-    lines: list[Line] = [_headline(report), [(f"  {report.candidate} against {_history(report)}", "dim")]]
+    lines: list[Line] = [_headline(report), [(f"  {_sides(report)}", "dim")]]
     blocks = [(state, list(state_lines(state))) for state in report.states if state.failures or told(state)]
     shown = [(block, "") for block in blocks] if everything else alike(blocks, _shown, lambda one: state_title(one[0]))
     for (_, block), places in shown:
@@ -102,8 +105,20 @@ def _headline(report: GateReport) -> Line:
     return [("accept", "green"), (": every state is compatible with its history", "bold")]
 
 
+def head_of(report: GateReport, end: Closing) -> Head:
+    """Return what a report says as a whole, for Markdown."""
+    lines = [[_headline(report)], [[(_sides(report), "")]], _level_lines(report)]
+    title, *about = ("".join(text for text, _ in line) for some in lines for line in some)
+    steps = (end.command, f"for {end.of}") if end.command else ()
+    return Head(title, tuple(about), end.told, steps)
+
+
 def _counted(number: int) -> str:
     return many(number, "state or key", "states and keys")
+
+
+def _sides(report: GateReport) -> str:
+    return f"{report.candidate} against {_history(report)}"
 
 
 def _history(report: GateReport) -> str:
@@ -133,7 +148,7 @@ def state_lines(state: StateGate) -> Iterator[Line]:
         yield [(f"  {failure.direction}: {failure_text(failure)}", "")]
         for finding in failure.against:
             yield [(f"    {finding_line(finding)}", "")]
-            ways = "; or ".join(map(on_command_line, _ways_out(failure, finding)))
+            ways = "; or ".join(map(on_command_line, ways_out(failure, finding)))
             if ways:
                 yield [(f"      ways out: {ways}", "dim")]
     for sentence, findings, _ in told(state):
@@ -145,7 +160,7 @@ def state_lines(state: StateGate) -> Iterator[Line]:
         yield [(f"  no longer accepted since {override.expires}: {override.rule}, {override.reason}", "red")]
 
 
-def _ways_out(failure: Failure, finding: Finding) -> tuple[WayOut, ...]:
+def ways_out(failure: Failure, finding: Finding) -> tuple[WayOut, ...]:
     """Return the ways out of a failure; for an old job, which stays as it is, there are few."""
     if failure.direction is Direction.BACKWARD:
         return finding.ways_out
@@ -193,22 +208,42 @@ def accepted(report: GateReport) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def closing_line(report: GateReport, command: str) -> str:
-    """Return the last line: what was accepted, and what must be run before the job is deployed.
+@attrs.frozen
+class Closing:
+    """The end of a report: what was accepted, and what must be run before the job is deployed.
+
+    Attributes:
+        told: It in words.
+        command: The command; "" if there is nothing to run.
+        of: What the command is for.
+    """
+
+    told: str
+    command: str = ""
+    of: str = ""
+
+    @property
+    def line(self) -> str:
+        """All of it in one line."""
+        return f"{self.told} {self.command}; for {self.of}" if self.command else self.told
+
+
+def closing(report: GateReport, command: str) -> Closing:
+    """Return the end of a report.
 
     Args:
         report: The report to print.
         command: The command that migrates the state.
     """
     if not report.passes:
-        return "not accepted, so do not deploy: keep what is refused, or allow it as shown in its ways out"
+        return Closing("not accepted, so do not deploy: keep what is refused, or allow it as shown in its ways out")
     what = some(accepted(report), most=FEW, whole="--json", between="; ") or "nothing is lost"
     migrated = [state_title(state) for state in report.states if state.is_migrated or state.is_left]
     if not migrated:
-        return f"accepted: {what}; before deployment: nothing to run"
+        return Closing(f"accepted: {what}; before deployment: nothing to run")
     drops = "".join(f" --drop {shell_word(state.name)}" for state in report.states if state.is_left)
     of = some(migrated, most=FEW, whole="--json")
-    return f"accepted: {what}; before deployment: {command}{drops}; for {of}"
+    return Closing(f"accepted: {what}; before deployment:", command + drops, of)
 
 
 def _level_lines(report: GateReport) -> Iterator[Line]:

@@ -69,7 +69,16 @@ def in_sarif(text):
     return {(*place["fullyQualifiedName"].rsplit("/", 1), rule) for place, rule in places}
 
 
-READ_FORMS = {"text": in_text, "github": in_annotations, "junit": in_junit, "sarif": in_sarif}
+def in_markdown(text):
+    blocks = re.findall(r"(?ms)^#### `(\S+)`\n(.*?)(?=^####|\Z)", text)
+    return {
+        (place, path, rule)
+        for place, told in blocks
+        for path, rule in re.findall(r"(?m)^\| `(\S+)` \| .*\\\[([A-Z\d-]+)\\\]", told)
+    }
+
+
+READ_FORMS = {"markdown": in_markdown, "text": in_text, "github": in_annotations, "junit": in_junit, "sarif": in_sarif}
 
 
 class TestHistory:
@@ -204,7 +213,7 @@ class TestGate:
         assert "account-state/version-free" not in failing
 
     def test_report_formats(self, run, recorded, example_jobs):
-        """I16: text, JSON, annotations, JUnit and SARIF carry the same problems."""
+        """I16: text, JSON, annotations, JUnit, Markdown and SARIF carry the same problems."""
         settings(example_jobs, '[tool.stateshift]\njob = "accounts_v4:job"\n')
 
         def printed(form):

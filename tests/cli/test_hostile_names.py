@@ -111,7 +111,7 @@ def test_json_gives_names_as_they_are_and_prints_none_of_them(run, savepoint, na
     assert name in [state["name"] for state in run("inspect", savepoint, "--json").data["operators"][0]["states"]]
 
 
-@pytest.mark.parametrize("form", ["github", "junit", "sarif", "text"])
+@pytest.mark.parametrize("form", ["github", "junit", "markdown", "sarif", "text"])
 def test_the_gate_reports_such_names_in_each_of_its_forms(run, savepoint, form):
     ran = run("check", "--job", "refused:job", "--against", savepoint, "--format", form)
 

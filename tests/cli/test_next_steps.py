@@ -47,6 +47,14 @@ def test_all_that_was_given_is_in_the_next_command(run, savepoint_of, options):
 
 
 @pytest.mark.usefixtures("example_jobs")
+def test_the_form_of_the_answer_is_not_the_format_of_the_next_savepoint(run, savepoint_of):
+    answer = run("check", savepoint_of("rocksdb-account-v1"), "--job", "accounts_v3:job", "--format", "junit")
+
+    assert "next: stateshift migrate" in answer.stderr
+    assert "--format" not in answer.stderr
+
+
+@pytest.mark.usefixtures("example_jobs")
 def test_a_plan_keeps_its_options_and_the_command_has_what_no_plan_has(run, savepoint_of, tmp_path):
     file = tmp_path / "a plan.json"
     answer = run(

@@ -61,13 +61,15 @@ def test_a_query_is_described_once_and_checked_against_that(run, write):
     changed = run("check", "--queries")
     accepted = run("check", "--queries", "--accept", "SPK-10")
     strict = run("check", "--queries", "--strict")
-    forms = [run("check", "--queries", "--format", form) for form in ("github", "sarif")]
+    forms = [run("check", "--queries", "--format", form) for form in ("github", "sarif", "markdown")]
     write(seen="rows(spark).drop('w').dropDuplicates(['k'])")
     alike = run("check", "--queries")
 
     assert (missing.status, unchanged.status, changed.status, accepted.status, strict.status) == (2, 0, 4, 5, 1)
     assert {4} == {form.status for form in forms}
     assert "::error file=queries.py,title=clicks%3A aggregation 0/default%3A" in forms[0].stdout
+    assert forms[2].stdout.startswith("### migrate: the state of 1 of 2 queries in production must be rewritten first")
+    assert "#### `clicks: aggregation 0/default`" in forms[2].stdout
     assert "SPK-10" in [one["ruleId"] for one in forms[1].data["runs"][0]["results"] if one["level"] == "error"]
     assert "clicks.json needs a migration, which --strict does not allow" in strict.stdout
     assert "stateshift snapshot --queries" in missing.stderr

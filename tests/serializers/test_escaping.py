@@ -8,9 +8,19 @@ import subprocess
 import sys
 
 import pytest
+from markdown_it import MarkdownIt
 
 from stateshift import MigrationFailed, StateShiftError
-from stateshift.serializers.wording import encodable_json, github_command, json_text, log_line, one_line, shell_word
+from stateshift.serializers.wording import (
+    encodable_json,
+    github_command,
+    json_text,
+    log_line,
+    markdown_code,
+    markdown_text,
+    one_line,
+    shell_word,
+)
 
 CONTROLS = [chr(code) for code in (*range(0x20), *range(0x7F, 0xA0))]
 HIDDEN = [*"\u061c\u200b\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff\xad"]
@@ -22,9 +32,10 @@ def test_what_cannot_be_seen_is_escaped_in_every_form(character):
     text = f"a{character}b"
 
     shown = [one_line(text), log_line(text), shell_word(text), github_command("error", {"title": text}, [text])]
+    shown += [markdown_text(text), markdown_code(text)]
     document = json_text({text: [text]})
 
-    assert [True] * 5 == [form.isprintable() for form in [*shown, document]]
+    assert [True] * 7 == [form.isprintable() for form in [*shown, document]]
     assert {text: [text]} == json.loads(document)
     assert text not in shown
 
@@ -72,6 +83,49 @@ def test_an_annotation_is_one_line_whatever_is_in_it():
 
     assert r"::error file=a%2Cb.py,title=50%25%3A x\n%3A%3Aerror%3A%3Ay::1%25\r\n2%0A3: 4, 5" == command
     assert "::warning::x" == github_command("warning", {}, ["x"])
+
+
+MARKUP = [
+    "<script>alert(1)</script>",
+    "**b** _e_ ~~s~~ `c` ``` \\",
+    "[a](http://x) ![b](y) <http://z> [c]: d",
+    "a | b || c",
+    "&lt;b&gt; &#60;",
+    "# h",
+    " padded ",
+    "",
+    "`",
+]
+
+
+@pytest.mark.parametrize("text", MARKUP)
+def test_markdown_shows_text_as_it_is_also_in_a_table(text):
+    shown = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    table = f"| {markdown_text(text)} | {markdown_code(text)} |\n| --- | --- |\n"
+
+    tokens = shown.parse(f"x {markdown_text(text)}\n\n{table}")
+
+    pieces = [piece for token in tokens for piece in token.children or ()]
+    assert {"text", "html_inline", "code_inline", "text_special"} >= {piece.type for piece in pieces}
+    markup = {piece.content for piece in pieces if piece.type == "html_inline"}
+    assert {"<span>", "</span>", "<code>", "</code>"} >= markup
+    line, *cells = ("".join(piece.content for piece in token.children if piece.type != "html_inline")
+                    for token in tokens if token.type == "inline")  # fmt: skip
+    assert f"x {text}".rstrip() == line
+    assert [text.strip()] * 2 == [cell.strip() for cell in cells]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("@octocat", "<span>@</span>octocat"),
+        ("$.a and #12", "<span>$</span>.a and <span>#</span>12"),
+        ("http://x.y www.x.y", r"http&#58;//x.y www\.x.y"),
+        ("0001_first of s3_a", "0001_first of s3_a"),
+    ],
+)
+def test_github_makes_no_mention_reference_formula_or_link_of_it(text, shown):
+    assert shown == markdown_text(text)
 
 
 @pytest.mark.parametrize("word", ["a b", "", "it's", "a\nb", "'\\\x1b\x010", "\t\x7f", "é\u202e"])

@@ -10,6 +10,7 @@ from pydantic_sarif.model import StaticAnalysisResultsFormatSarifVersion210JsonS
 
 from stateshift import Int32, Job, Operator, ValueStateDescriptor
 from stateshift.cli.render.forms import junit, of_gate
+from stateshift.cli.render.markdown import Head, markdown
 from stateshift.cli.render.sarif import sarif
 from stateshift.compat.description import StateKind
 from stateshift.compat.gate.levels import Level, Levels, Override, Revision, judge
@@ -96,6 +97,28 @@ class TestSarif:
 
         place = run["results"][0]["locations"][0]["physicalLocation"]
         assert "my%20jobs/%C3%B6.py" == place["artifactLocation"]["uri"]
+
+
+class TestMarkdown:
+    def test_it_fits_a_comment_and_says_what_it_leaves_out(self):
+        def states(value):
+            names = (f"s{number}" for number in range(600))
+            return Job([Operator("shop", key=str, states=[ValueStateDescriptor(one, value) for one in names])])
+
+        report = gate(states(str).describe("job"), new=states(int).describe("job"))
+        folded, full = (markdown(Head("refuse"), of_gate(report), everything=one) for one in (False, True))
+
+        assert 1 == folded.count("#### ")
+        assert "the same at 599 other places: shop/s1, shop/s10" in folded
+        assert 65_536 > len(full) > 50_000
+        left = 600 - full.count("#### ")
+        assert f"{left} more reports would be too long for GitHub; `--json` has all." in full
+
+    def test_what_an_override_accepts_says_until_when_and_why(self, refused):
+        text = markdown(Head("refuse"), of_gate(refused))
+
+        assert text.index("`shop/open`") < text.index("`the key of operator shop`")  # failures come first
+        assert "accepted until 2026-03-01: rekeyed |" in text
 
 
 class TestJunit:
