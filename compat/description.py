@@ -19,6 +19,7 @@ import mmh3
 from ..serializers.errors import StateShiftError
 from ..serializers.records.serializers import holds_nulls
 from ..serializers.snapshot import recorded_to_bytes, require_readable, snapshot_to_bytes
+from ..serializers.wording import many, repr_of
 from .declarations import Facts, declared_facts, with_facts
 
 if TYPE_CHECKING:
@@ -342,6 +343,9 @@ class SerializerDescription:
         """Return the name of the type for messages."""
         return self.snapshot.describe()
 
+    def __repr__(self) -> str:
+        return repr_of(self, self.describe())
+
 
 def tells_all(snapshot: TypeSerializerConfigSnapshot[Any]) -> bool:
     """Whether equal bytes of the snapshot mean equal types: of all that is nested, too."""
@@ -392,6 +396,9 @@ class StateDescription:
             return self.value.describe()
         return f"map<{self.key.describe()}, {self.value.describe()}>"
 
+    def __repr__(self) -> str:
+        return repr_of(self, f"{self.name} {self.kind}: {self.describe()}")
+
 
 @attrs.frozen
 class Computation:
@@ -425,6 +432,9 @@ class Computation:
     def title(self) -> str:
         """The operator in messages."""
         return f"{self.number} ({self.kind})"
+
+    def __repr__(self) -> str:
+        return repr_of(self, self.title)
 
     @property
     def is_known(self) -> bool:
@@ -479,6 +489,10 @@ class OperatorDescription:
     computation: Computation | None = None
     findings: tuple[Finding, ...] = ()
 
+    def __repr__(self) -> str:
+        key = "" if self.key is None else f", key {self.key.describe()}"
+        return repr_of(self, f"{self.uid or self.operator_id}: {many(len(self.states), 'state')}{key}")
+
     @property
     def declares_key_groups(self) -> bool:
         """Whether the number of key groups is one that a job declares; a savepoint knows its parallelism, too."""
@@ -522,6 +536,10 @@ class JobDescription:
     inputs: tuple[Input, ...] | None = None
     upgrade: SqlUpgrade | None = None
     former: JobDescription | None = attrs.field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        states = many(sum(len(operator.states) for operator in self.operators), "state")
+        return repr_of(self, f"{self.origin}: {many(len(self.operators), 'operator')}, {states}")
 
     @property
     def computations(self) -> tuple[Computation, ...]:

@@ -12,6 +12,7 @@ import attrs
 
 from ..serializers.compatibility import Decision, Verdict
 from ..serializers.errors import NothingInCommon
+from ..serializers.wording import many, repr_of
 from .check import check, paired
 from .description import StateKind, uid_order
 from .report import worst_decision
@@ -69,6 +70,11 @@ class StateDifference:
     forwards: Way | None = None
     backwards: Way | None = None
 
+    def __repr__(self) -> str:
+        one_sided = "only in A" if self.b is None else "only in B" if self.a is None else ""
+        changes = many(len(self.changes), "difference") if self.changes else "equal"
+        return repr_of(self, f"{self.name or 'the key'}: {one_sided or changes}")
+
     @property
     def ways(self) -> tuple[Way | None, Way | None]:
         """The results of the check in both directions."""
@@ -106,6 +112,10 @@ class OperatorDifference:
     forwards: Way | None = None
     backwards: Way | None = None
     work: StateDifference | None = None
+
+    def __repr__(self) -> str:
+        answer = "equal" if self.is_equal else "different" if self.is_different else "unclear"
+        return repr_of(self, f"{self.uid or self.operator_id}: {answer}, {many(len(self.states), 'state')}")
 
     @property
     def operator_id(self) -> str:
@@ -158,6 +168,14 @@ class Difference:
     b: JobDescription
     operators: tuple[OperatorDifference, ...]
     query: tuple[Finding, ...] = ()
+
+    def __repr__(self) -> str:
+        answer = "equal" if self.is_equal else "different" if self.is_different else "unclear"
+        states = [state for operator in self.operators for state in operator.states]
+        differing = sum(not state.is_equal for state in states)
+        ways = f"B on A: {self.forwards or 'nothing in common'}; A on B: {self.backwards or 'nothing in common'}"
+        told = f"{answer}: {differing:,} of {many(len(states), 'state')} differ; {ways}"
+        return repr_of(self, told, f"A: {self.a.origin}", f"B: {self.b.origin}")
 
     @property
     def is_equal(self) -> bool:

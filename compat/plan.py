@@ -7,11 +7,13 @@ it as a whole (pickled with cloudpickle: converters may be closures).
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from ..serializers.compatibility import Flag, Path, Verdict
+from ..serializers.wording import repr_of
 from .targets import Target
 
 if TYPE_CHECKING:
@@ -190,6 +192,9 @@ class StatePlan:
     trust: tuple[str, ...] = ()
     code: CalledCode = ()
 
+    def __repr__(self) -> str:
+        return repr_of(self, f"{self.name} {self.kind}: {self.action}")
+
     @property
     def recodings(self) -> tuple[Recoding, ...]:
         """The rewriting or checks of all parts."""
@@ -313,6 +318,11 @@ class OperatorPlan:
     max_parallelism: int = 0
     is_native: bool = False
 
+    def __repr__(self) -> str:
+        counts = Counter(state.action for state in self.states)
+        told = ", ".join([str(self.action), *(f"{count} {action}" for action, count in counts.items())])
+        return repr_of(self, f"{self.uid or self.operator_id}: {told}")
+
     @property
     def is_rewritten(self) -> bool:
         """Whether its streams are rewritten, and not copied as files."""
@@ -387,6 +397,11 @@ class MigrationPlan:
     reference_time: datetime | None = None
     max_parallelism: int = 0
     absolute: bool = False
+
+    def __repr__(self) -> str:
+        counts = Counter(state.action for operator in self.operators for state in operator.states)
+        told = ", ".join(f"{count:,} {action}" for action, count in counts.items()) or "none"
+        return repr_of(self, f"states: {told}", f"from {self.source}", f"to {self.job}")
 
     @property
     def is_empty(self) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..serializers.compatibility import CompatibilityResult, Decision, Flag, Verdict
+from ..serializers.wording import many, repr_of
 from .description import StateKind
 from .header_snapshots import Labels, labels_after
 from .policy import ACCEPT_ALL, Policy
@@ -82,6 +83,14 @@ class RoleReport:
     reader: OldReader | None = None
     converter: str = ""
 
+    def __repr__(self) -> str:
+        return repr_of(self, f"{self.new or self.old}: {_judged(self.decision, self.result)}")
+
+
+def _judged(decision: Decision, result: CompatibilityResult[Any]) -> str:
+    found = f", {many(len(result.findings), 'finding')}" if result.findings else ""
+    return f"{decision} ({result.verdict.label}{found})"
+
 
 @attrs.frozen
 class StateReport:
@@ -133,6 +142,9 @@ class StateReport:
     def refused(self, finding: Finding) -> StateReport:
         """Return the report with a refusal in place of its result."""
         return attrs.evolve(self, result=CompatibilityResult.incompatible(finding), decision=Decision.REFUSE)
+
+    def __repr__(self) -> str:
+        return repr_of(self, f"{self.name} {self.kind}: {_judged(self.decision, self.result)}")
 
     @property
     def old(self) -> str:
@@ -233,6 +245,9 @@ class OperatorReport:
     likely_uid: str = ""
     whole: RoleReport | None = None
 
+    def __repr__(self) -> str:
+        return repr_of(self, f"{self.title}: {self.decision}, {self.status.words}, {many(len(self.states), 'state')}")
+
     @property
     def is_rekeyed(self) -> bool:
         """Whether all keyed state and timers are rewritten, under new keys or in other key groups (ROLE-4)."""
@@ -327,6 +342,11 @@ class CheckReport:
     next_command: str = ""
     next_options: tuple[Told, ...] = ()
     next_asks: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        counted = ", ".join(f"{count:,} {decision}" for decision, count in self.counts.items() if count) or "none"
+        told = f"{self.decision}; states: {counted}; {many(sum(1 for _ in self.all_findings()), 'finding')}"
+        return repr_of(self, told, f"from {self.old.origin}", f"to {self.new.origin}")
 
     @property
     def decision(self) -> Decision:

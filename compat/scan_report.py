@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ..serializers.compatibility import Flag, Path
-from ..serializers.wording import many
+from ..serializers.wording import many, repr_of
 from .description import StateKind
 
 if TYPE_CHECKING:
@@ -103,6 +103,9 @@ class ScannedState:
     failing: int = 0
     places: tuple[FailingPlace, ...] = ()
     not_scanned: str = ""
+
+    def __repr__(self) -> str:
+        return repr_of(self, f"{self.operator or self.operator_id} {self.state or 'key'}", *self.lines())
 
     @property
     def place(self) -> Place:

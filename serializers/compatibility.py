@@ -13,6 +13,7 @@ import attrs
 
 from .errors import DeclarationError, at_step
 from .ways_out import WayOut, ways_out
+from .wording import repr_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -244,6 +245,14 @@ class Finding:
         """Where only a stored null would fail, what the stored type says of nulls."""
         return next((one.nulls for one in self.flags if one.nulls is not None), None)
 
+    def __repr__(self) -> str:
+        return repr_of(self, f"{self.verdict.label}: {self.brief}")
+
+    @property
+    def brief(self) -> str:
+        """The path, the reason and the rule."""
+        return f"{self.path} {self.reason} [{self.rule}]"
+
     def below(self, step: str) -> Finding:
         """Return the finding as seen from a parent that reaches this part by `step`."""
         flags = self.flags
@@ -342,6 +351,9 @@ class CompatibilityResult(Generic[T]):
     def incompatible(cls, *findings: Finding) -> CompatibilityResult[V]:
         """Return the result that no automatic conversion is defined."""
         return CompatibilityResult(Verdict.INCOMPATIBLE, findings)
+
+    def __repr__(self) -> str:
+        return repr_of(self, self.verdict.label, *(finding.brief for finding in self.findings))
 
     def preceded_by(self, finding: Finding) -> CompatibilityResult[T]:
         """Return the result with one more finding in front, which may make the verdict worse."""

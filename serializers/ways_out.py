@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from .wording import shell_word
+from .wording import repr_of, shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -136,6 +136,9 @@ class WayOut:
 
     def __str__(self) -> str:
         return on_command_line(self)
+
+    def __repr__(self) -> str:
+        return repr_of(self, str(self))
 
 
 def ways_out(given: Iterable[WayOut | str]) -> tuple[WayOut, ...]:

@@ -193,6 +193,15 @@ def _json_line(line: str) -> str:
     return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line)
 
 
+def repr_of(thing: object, *told: str) -> str:
+    """Return the `repr` of a result: its class, what it is, and in further lines what it says; "" is left out.
+
+    What is read from files cannot break a line of it, and the credentials of URIs are masked.
+    """
+    lines = "\n  ".join(one_line(masked(line)) for line in told if line)
+    return f"<{type(thing).__name__} {lines}>"
+
+
 def shell_word(text: str) -> str:
     r"""Return text as one word of an sh command; if it is not printable, in the form of bash and zsh: `$'a\nb'`."""
     if text.isprintable():

@@ -32,6 +32,7 @@ from ..serializers.hints import serializer_for
 from ..serializers.limits import require_name
 from ..serializers.pickled.serializers import refuse_pickles
 from ..serializers.pyflink.type_infos import is_of_pyflink
+from ..serializers.wording import many, repr_of
 from .runtime.descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,
@@ -228,6 +229,11 @@ class Operator:
     def _operator_states(self) -> tuple[StateDescriptor, ...]:
         return (*self.list_states, *self.union_list_states, *self.broadcast_states)
 
+    def __repr__(self) -> str:
+        states = (*self.states, *self.list_states, *self.union_list_states, *self.broadcast_states)
+        names = ", ".join(state.name for state in states) or "none"
+        return repr_of(self, f"{self.uid or self.operator_id}: states {names}")
+
     @property
     def id(self) -> str:
         """The operator id in 32 hexadecimal digits: the given id, or the hash of the uid."""
@@ -292,6 +298,9 @@ class Job:
                 advice='put its states into an Operator("uid", …)',
             )
         refuse_duplicates([operator.id for operator in self.operators], "the job")
+
+    def __repr__(self) -> str:
+        return repr_of(self, many(len(self.operators), "operator"), *(repr(one)[1:-1] for one in self.operators))
 
     def describe(self, origin: str = "the job") -> JobDescription:
         """Return a description of the job for the compatibility check."""

@@ -23,6 +23,7 @@ import attrs
 from ...serializers.compatibility import Flag
 from ...serializers.errors import CorruptFile, DeclarationError, NothingInCommon, located
 from ...serializers.ways_out import WayOut, on_command_line
+from ...serializers.wording import many, repr_of
 from ..check import check
 from ..likeness import OF_CHECK, alike
 from ..plain_data import fields_of
@@ -63,6 +64,9 @@ class RecordedRevision:
     sha256: str
     notes: tuple[str, ...]
     describe: Callable[[], JobDescription] = attrs.field(eq=False, repr=False)
+
+    def __repr__(self) -> str:
+        return repr_of(self, f"{self.name} ({self.id}), {self.created}: {self.message}")
 
     @property
     def description(self) -> JobDescription:
@@ -191,6 +195,11 @@ class History:
                     )
         queries = {name.removeprefix(FOLDER): partial(_query, files, name) for name in listed if name not in names}
         return cls(_ordered(by_id), queries)
+
+    def __repr__(self) -> str:
+        told = [many(len(self.revisions), "revision")]
+        told += [many(len(self.queries), "query", "queries")] if self.queries else []
+        return repr_of(self, ", ".join(told), *(f"{one.name}: {one.message}" for one in self.revisions))
 
     @property
     def heads(self) -> tuple[RecordedRevision, ...]:

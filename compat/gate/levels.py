@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...serializers.compatibility import Decision, Verdict
+from ...serializers.wording import many, repr_of
 from ..memo import Memo
 from .answers import KEY, answers, with_shared_parts
 from .losses import REMOVED, losses
@@ -205,6 +206,10 @@ class StateGate:
     expired: tuple[Override, ...] = ()
     changes: tuple[Change, ...] = ()
 
+    def __repr__(self) -> str:
+        failures = f", {many(len(self.failures), 'failure')}" if self.failures else ""
+        return repr_of(self, f"{self.name}: {'passes' if self.passes else 'fails'} at level {self.level}{failures}")
+
     @property
     def name(self) -> str:
         """The name as `UID/STATE`."""
@@ -269,6 +274,13 @@ class GateReport:
     states: tuple[StateGate, ...]
     is_recorded: bool
     sha256: str = ""
+
+    def __repr__(self) -> str:
+        failing = [state for state in self.states if not state.passes]
+        states = many(len(self.states), "state or key", "states and keys")
+        told = f"refuse: {len(failing):,} of {states}" if failing else f"accept: {states}"
+        last = f"{many(len(self.revisions), 'revision')}{''.join(f', the last {one}' for one in self.revisions[-1:])}"
+        return repr_of(self, told, f"{self.candidate} against {last}", *(repr(one)[1:-1] for one in failing))
 
     @property
     def passes(self) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...compat.plain_data import plain
-from ...serializers.wording import log_line, many, shell_word
+from ...serializers.wording import log_line, many, repr_of, shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -74,6 +74,9 @@ class BootstrapReport:
     position: Any
     seconds: float
     unknown_to_flink: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return repr_of(self, *self.to_text().splitlines())
 
     @property
     def entries(self) -> int:

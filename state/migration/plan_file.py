@@ -24,6 +24,7 @@ from ...compat.json_files import parse_document, print_document
 from ...compat.plain_data import plain
 from ...serializers.errors import CorruptFile, DeclarationError, PlanChanged, located
 from ...serializers.stored_names import in_known_names
+from ...serializers.wording import repr_of
 from .options import MigrationOptions
 from .options_data import options_from_data, options_to_data
 
@@ -186,6 +187,11 @@ class PlanFile:
     operators: list[dict[str, Any]]
     typed: dict[str, Any] | None = None
     options_sha256: str = attrs.Factory(lambda self: self._options_digest(), takes_self=True)
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{count:,} {action}" for action, count in self.summary.get("states", {}).items() if count)
+        told = f"{self.summary.get('decision')}; states: {counts or 'none'}"
+        return repr_of(self, told, f"from {self.source.place}", f"to {self.new_types}")
 
     def to_data(self) -> dict[str, Any]:
         """Return the plan as plain data, without the file's format and version; equal plans have equal data."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -10,6 +11,7 @@ from ...compat.plain_data import fields_of, plain
 from ...compat.plan import MigrationPlan, StateAction
 from ...compat.plan_data import to_data
 from ...compat.scan_report import condition
+from ...serializers.wording import many, repr_of
 from ..publication.lineage import add_files
 from ..transcode.executor_choice import TIMES_SLOWER
 from .tasks import CopyTask, KeepTask, KeyedTask
@@ -276,6 +278,15 @@ class MigrationReport:
             seconds=seconds,
             phases=phases,
         )
+
+    def __repr__(self) -> str:
+        counts = Counter(count.action for count in self.states)
+        done = ", ".join(f"{count} {action}" for action, count in counts.items())
+        entries = many(sum(count.written for count in self.states), "entry", "entries")
+        told = f"done in {self.seconds:.1f} s: {entries} written" + (f"; states: {done}" if done else "")
+        bad = f"{many(self.quarantined, 'value')} in quarantine" if self.quarantined else ""
+        told = "a dry run: nothing was written" if self.dry_run else told
+        return repr_of(self, told, bad, f"from {self.source}", f"to {self.target}")
 
     @property
     def quarantined(self) -> int:

@@ -19,7 +19,7 @@ from ...compat.json_files import parse_json
 from ...compat.one_time_changes import ROW, columns_written
 from ...compat.plan import StateAction
 from ...serializers.errors import CorruptSavepoint, SavepointNotFound, UnsupportedFormat
-from ...serializers.wording import masked
+from ...serializers.wording import many, masked, repr_of
 from ..formats.flink.metadata import METADATA
 
 if TYPE_CHECKING:
@@ -218,6 +218,11 @@ class Lineage:
     position: Any = None
     proof: dict[str, Any] | None = attrs.field(default=None, validator=_FACTS)
     kept: tuple[StateFiles, ...] = ()
+
+    def __repr__(self) -> str:
+        states, files = many(len(self.states), "state"), many(len(self.files), "file")
+        source = "" if self.source is None else f"from {self.source.get('place')}"
+        return repr_of(self, f"{self.created}, {self.job}: {states}, {files}, {len(self.history):,} before it", source)
 
     def digest_of(self, name: str) -> FileDigest | None:
         """Return the expected digest of a file; None where there are no digests.

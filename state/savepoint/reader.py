@@ -38,6 +38,7 @@ from ...serializers.errors import (
     UnsupportedFormat,
     located,
 )
+from ...serializers.wording import many, repr_of
 from ..formats.flink.metadata import METADATA, OperatorState, write_metadata
 from ..formats.flink.roots import folder_at, moved_from, require_reachable, with_moved
 from ..formats.flink.sources import require_digest
@@ -72,6 +73,8 @@ if TYPE_CHECKING:
     Snapshot = TypeSerializerConfigSnapshot[Any]
 
 _CHECKPOINT = re.compile(r"chk-\d+")
+_MOST_SHOWN = 10
+"""How many operators a `repr` names."""
 _MOST_JOBS = 100
 """In how many folders checkpoints are looked for if a folder holds no savepoint: on a store each is a request."""
 
@@ -143,6 +146,10 @@ class SavepointOperator:
     def has_state(self) -> bool:
         """Whether it has any."""
         return self.stored.has_state
+
+    def __repr__(self) -> str:
+        told = f"{self.title} of {self.folder.place}: parallelism {self.parallelism}"
+        return repr_of(self, f"{told}, max parallelism {self.max_parallelism}, {self.size_bytes:,} bytes")
 
     def own_facts(self, *, is_damaged: bool, foreign: int | None) -> dict[str, Any]:
         """Return what only operators of Flink have, as plain data.
@@ -395,6 +402,12 @@ class Savepoint(StoredSavepoint):
     former: FormerJob | None = attrs.field(default=None, repr=False)
 
     is_of_spark: ClassVar[bool] = False
+
+    def __repr__(self) -> str:
+        operators = self.metadata.operators
+        names = [f"operator {one.uid or one.operator_id.hex()}" for one in operators if one.has_state]
+        told = f"{self.place}: {many(len(operators), 'operator')}, {len(names):,} with state, by {self.written_by}"
+        return repr_of(self, told, *names[:_MOST_SHOWN], "…" if len(names) > _MOST_SHOWN else "")
 
     @classmethod
     def of(cls, stored: StoredSavepoint, query: QueryFacts | None = None) -> Savepoint:

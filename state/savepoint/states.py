@@ -17,6 +17,7 @@ from ...serializers.errors import CorruptSavepoint, OldReaderUnavailable, StateS
 from ...serializers.flink.namespaces import TimerSerializerSnapshot
 from ...serializers.snapshot import SkippedSnapshot
 from ...serializers.views import DataInputView
+from ...serializers.wording import repr_of
 from ..formats.flink.keyed_readers import open_keyed, read_header
 from ..formats.flink.meta_info import KEY_SERIALIZER, NAMESPACE_SERIALIZER, MetaInfoKind, StateMetaInfo, merged_info
 from ..formats.flink.operator_stream import read_operator_stream, read_operator_stream_header
@@ -111,6 +112,9 @@ class SavepointState:
             is_hidden=any(table.is_hidden for table in tables),
             tables=tuple(table.name for table in tables),
         )
+
+    def __repr__(self) -> str:
+        return repr_of(self, f"{self.name} {self.kind}: {self.description.describe()}")
 
     @property
     def unsupported(self) -> str:

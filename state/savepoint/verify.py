@@ -16,7 +16,7 @@ import attrs
 
 from ...compat.description import StateKind
 from ...serializers.errors import LibraryNotFound, StateShiftError, StorageFailed, located
-from ...serializers.wording import many
+from ...serializers.wording import many, repr_of
 from ..formats.flink.handles import InlineHandle, RelativeFileHandle
 from ..formats.flink.metadata import METADATA
 from ..formats.flink.missing_files import require_files
@@ -91,6 +91,12 @@ class VerifyReport:
 
     place: str
     checks: tuple[Check, ...]
+
+    def __repr__(self) -> str:
+        counts = Counter(check.status for check in self.checks)
+        told = ", ".join(f"{counts[status]} {status}" for status in Outcome if counts[status])
+        failed = (f"{one.name} {one.where}: {one.detail}" for one in self.checks if one.status is Outcome.FAILED)
+        return repr_of(self, f"{'verified' if self.ok else 'not verified'}: {self.place}", told, *failed)
 
     @property
     def ok(self) -> bool:

@@ -28,6 +28,7 @@ from ....serializers.errors import (
     UnsupportedFormat,
     located,
 )
+from ....serializers.wording import many, repr_of
 from ...rocksdb.database import require_library
 from ...storage.files import Folder
 from .checksums import crc32c, read_checked
@@ -104,6 +105,9 @@ class SparkStore:
 
     is_empty: ClassVar[bool] = False
     """Whether it is known without reading that it has no entries."""
+
+    def __repr__(self) -> str:
+        return repr_of(self, f"{self.name} of operator {self.operator}")
 
     @property
     def name(self) -> str:
@@ -386,6 +390,9 @@ class SparkOperator:
     unreadable: ClassVar[str] = ""
     """Each store says by itself why it is not read."""
 
+    def __repr__(self) -> str:
+        return repr_of(self, f"{self.title}: {', '.join(store.name for store in self.stores)}")
+
     @property
     def number(self) -> int:
         """Its number in the query."""
@@ -485,6 +492,11 @@ class SparkCheckpoint:
     folder: Folder
     log: BatchLog
     operators: tuple[SparkOperator, ...] = attrs.field(repr=False)
+
+    def __repr__(self) -> str:
+        batch = f"after batch {self.log.committed}" if self.log.committed is not None else "before its first batch"
+        told = f"{self.place}: {many(len(self.operators), 'operator')}, {batch}"
+        return repr_of(self, told, *(f"operator {one.title}" for one in self.operators))
 
     written_by: ClassVar[str] = "Spark"
     is_of_spark: ClassVar[bool] = True
