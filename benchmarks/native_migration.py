@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from .machine import arguments_of, facts, peak_bytes, print_table, scratch_folder, told
-from .native_snapshot import _fetch, write_native
+from .native_snapshot import _fetch, iterated, iterators, write_native
 from .shapes import SHAPES, write_savepoint
 
 SHAPE = SHAPES["S2"]
@@ -38,31 +38,6 @@ COMPRESSIONS = ("none", "snappy")
 _AT_ONCE = 50_000
 _FILE_BYTES = 64 << 20
 _FEW = 20_000
-
-
-def iterated(folder: Path) -> int:
-    """Go through a database; return the number of entries."""
-    count = 0
-    for entries in _iterators(folder):
-        while entries.valid():
-            entries.key()
-            entries.value()
-            entries.next()
-            count += 1
-        entries.status()
-    return count
-
-
-def _iterators(folder: Path) -> Any:
-    import rocksdict
-
-    options, families = rocksdict.Options.load_latest(str(folder), ignore_unknown_options=True)
-    access = rocksdict.AccessType.read_only()
-    database = rocksdict.Rdict(str(folder), options=options, column_families=families, access_type=access)
-    for name in families:
-        entries = database.get_column_family(name).iter(rocksdict.ReadOptions())
-        entries.seek_to_first()
-        yield entries
 
 
 def written(folder: Path, compression: str) -> tuple[float, int]:
@@ -75,7 +50,7 @@ def written(folder: Path, compression: str) -> tuple[float, int]:
     blocks.set_checksum_type(rocksdict.ChecksumType.crc32c())
     options.set_block_based_table_factory(blocks)
     seconds, count, size, writer = 0.0, 0, 0, None
-    for entries in map(_taken, _iterators(folder)):
+    for entries in map(_taken, iterators(folder)):
         while some := [*islice(entries, _AT_ONCE)]:
             start = time.perf_counter()
             if writer is None:

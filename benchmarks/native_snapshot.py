@@ -151,10 +151,10 @@ def iterate(place: str, folder: Path, processes: int) -> int:
             bounds = [*range(handle.key_groups.start, handle.key_groups.stop, size), handle.key_groups.stop]
             ranges = [(bytes([first]), bytes([after])) for first, after in pairwise(bounds)]
             if processes == 1:
-                count += sum(_iterate(folder, *bounds) for bounds in ranges)
+                count += sum(iterated(folder, *bounds) for bounds in ranges)
             else:
                 with ProcessPoolExecutor(processes) as pool:
-                    count += sum(pool.map(_iterate, [folder] * processes, *zip(*ranges, strict=True)))
+                    count += sum(pool.map(iterated, [folder] * processes, *zip(*ranges, strict=True)))
     return count
 
 
@@ -173,18 +173,26 @@ def _fetch(place: str, handle: DatabaseHandle, folder: Path) -> None:
         list(threads.map(copied, handle.files))
 
 
-def _iterate(folder: Path, start: bytes, stop: bytes) -> int:
+def iterators(folder: Path, start: bytes = b"", stop: bytes | None = None) -> Iterator[Any]:
+    """Yield an iterator over the entries of each column family of a database, at the first one."""
     import rocksdict
 
     options, families = rocksdict.Options.load_latest(str(folder), ignore_unknown_options=True)
     access = rocksdict.AccessType.read_only()
     database = rocksdict.Rdict(str(folder), options=options, column_families=families, access_type=access)
     reading = rocksdict.ReadOptions()
-    reading.set_iterate_upper_bound(stop)
-    count = 0
+    if stop is not None:
+        reading.set_iterate_upper_bound(stop)
     for name in families:
         entries = database.get_column_family(name).iter(reading)
         entries.seek(start)
+        yield entries
+
+
+def iterated(folder: Path, start: bytes = b"", stop: bytes | None = None) -> int:
+    """Go through a database, or a range of its keys; return the number of entries."""
+    count = 0
+    for entries in iterators(folder, start, stop):
         while entries.valid():
             entries.key()
             entries.value()

@@ -7,14 +7,20 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import click
 
 from ..serializers.errors import TargetExists
 from ..serializers.wording import json_text
 from ..state.progress import size_text
 from ..state.storage.stores import parted
-from .options import allowed_roots, together
+from .failures import Status
+from .options import allowed_roots, as_one, is_spark, refuse_options
 from .output import print_lines, print_notice, write_json
+from .progress import show_progress
+from .render.migration import announce_run
+from .run_failures import failures_told
+from .spark_options import OF_CHANGES, ONLY_OF_QUERIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,15 +28,78 @@ if TYPE_CHECKING:
     from ..compat.description import JobDescription
     from ..state.following.follower import Follower, FollowStatus
     from ..state.migration.options import MigrationOptions
+    from ..state.migration.report import MigrationReport
+    from .new_side import NewSide
 
 _TOLD_EACH_S = 10.0
 _MEGABYTE = 1_000_000
-ONLY_FOLLOWING = {"throttle", "interval", "once"}
+_ONLY_FOLLOWING = {"throttle", "interval", "once"}
 """The arguments that only `--follow` takes."""
-NOT_WHILE_FOLLOWING = {"downgrade", "dry_run", "master", "py_files"}
+_NOT_WHILE_FOLLOWING = {"downgrade", "dry_run", "master", "py_files"} | ONLY_OF_QUERIES | OF_CHANGES
 """The arguments that neither `--follow` nor `--finish` takes."""
 
-follow_options = together(
+
+@attrs.frozen
+class Following:
+    """The values of `--follow`, `--finish` and what belongs to them.
+
+    Attributes:
+        follow: Whether to convert while the job runs.
+        finish: Whether to convert the rest, after its stop.
+        work: The folder for what is converted while the job runs; "": the one beside the target.
+        throttle: How many megabytes of the job's files are looked at in a second; None: as many as can be.
+        interval: How often to look for a new checkpoint, in seconds.
+        once: Whether to end when the newest checkpoint is converted.
+    """
+
+    follow: bool
+    finish: bool
+    work: str
+    throttle: float | None
+    interval: float
+    once: bool
+
+    def follower(
+        self, source: str, target: str, side: NewSide, options: MigrationOptions, told: _Told | None = None
+    ) -> Follower:
+        """Return what follows a job to the new types; arguments as those of the command."""
+        from ..state.following.follower import Follower
+
+        most = None if self.throttle is None else self.throttle * _MEGABYTE
+        return Follower(
+            source, target, self._new_types(source, side, options), options,
+            work=self.work, most_bytes_per_s=most, allow_roots=allowed_roots(), tell=told or (lambda _: None),
+        )  # fmt: skip
+
+    def _new_types(self, source: str, side: NewSide, options: MigrationOptions) -> JobDescription | None:
+        """Return the new types; None if they stay.
+
+        Raises:
+            UsageError: An option is given that does not go together with `--follow` or `--finish`, or both are.
+        """
+        from ..state.plans.compiled_plan import is_compiled_plan
+
+        if self.follow and self.finish:
+            raise click.UsageError("--follow is while the job runs, --finish after its stop: give one of them")
+        refuse_options("{} is not for --follow and --finish", names=_NOT_WHILE_FOLLOWING)
+        if is_spark(source):
+            raise click.UsageError("--follow and --finish are for jobs of Flink, not for checkpoints of Spark queries")
+        if side.plan and not is_compiled_plan(side.plan):
+            raise click.UsageError("the file of a plan is of one savepoint: give the options of the plan instead of it")
+        given = side.unless_types_stay("", options)
+        return None if given is None else given.describe()
+
+
+def _of_options(**given: Any) -> Following:
+    following = Following(**given)
+    if not following.follow:
+        refuse_options("{} is only for --follow", names=_ONLY_FOLLOWING | (set() if following.finish else {"work"}))
+    return following
+
+
+follow_options = as_one(
+    "following",
+    _of_options,
     click.option(
         "--follow",
         is_flag=True,
@@ -65,41 +134,12 @@ follow_options = together(
 )
 
 
-def follower_of(
-    place: str,
-    target: str,
-    job: JobDescription | None,
-    options: MigrationOptions,
-    *,
-    work: str,
-    throttle: float | None = None,
-    told: _Told | None = None,
-) -> Follower:
-    """Return what follows a job; arguments as those of the command."""
-    from ..state.following.follower import Follower
-
-    most = None if throttle is None else throttle * _MEGABYTE
-    tell = (lambda _: None) if told is None else told
-    return Follower(
-        place, target, job, options, work=work, most_bytes_per_s=most, allow_roots=allowed_roots(), tell=tell
-    )
-
-
 def follow(
-    place: str,
-    target: str,
-    job: JobDescription | None,
-    options: MigrationOptions,
-    *,
-    work: str,
-    throttle: float | None,
-    interval: float,
-    once: bool,
-    with_json: bool,
-) -> None:
+    source: str, target: str, side: NewSide, options: MigrationOptions, following: Following, *, with_json: bool
+) -> Status:
     """Follow a job until the process is interrupted, or another one has finished; arguments as those of the command."""
     told = _Told(with_json=with_json)
-    follower = follower_of(place, target, job, options, work=work, throttle=throttle, told=told)
+    follower = following.follower(source, target, side, options, told)
     with _interrupts_explained(follower):
         while True:
             try:
@@ -109,9 +149,22 @@ def follow(
                     raise
                 status = follower.status  # the process that finishes is at work
             told.tell(status)
-            if status.finished or (once and status.is_up_to_date):
-                return
-            time.sleep(interval)
+            if status.finished or (following.once and status.is_up_to_date):
+                return Status.DONE
+            time.sleep(following.interval)
+
+
+def finish(
+    source: str, target: str, side: NewSide, options: MigrationOptions, following: Following, target_exists: str
+) -> MigrationReport:
+    """Convert what a follower has left; arguments as those of the command."""
+    from ..state.publication.publish import IfTargetExists
+
+    follower = following.follower(source, target, side, options)
+    with show_progress() as progress, failures_told(follower.target):
+        return follower.finish(
+            source, target_exists=IfTargetExists(target_exists), announce=announce_run, progress=progress
+        )
 
 
 class _Told:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import sys
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -13,7 +12,6 @@ from click.core import ParameterSource
 
 from ..serializers.compatibility import Flag
 from ..serializers.errors import (
-    MigrationFailed,
     SavepointNotFound,
     StateShiftError,
     UnsupportedFormat,
@@ -24,7 +22,7 @@ from ..serializers.ways_out import WayOut
 from .output import print_notice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
     from datetime import datetime
 
     from ..compat.edits import Edits
@@ -310,6 +308,10 @@ old_job_option = click.option(
 )
 """`--old-job`, for state of PyFlink."""
 operator_option = click.option("--operator", "operator_name", metavar="UID|ID", help="Only this operator.")
+states_option = together(
+    operator_option, click.option("--state", "state_name", metavar="NAME", help="Only states of this name.")
+)
+"""`--operator` and `--state`."""
 all_option = click.option(
     "--all",
     "everything",
@@ -398,6 +400,8 @@ import_option = click.option(
     "current folder is searched first.",
 )
 """`--import module`, for snapshots and serializers registered by a user's module."""
+values_options = together(columns_option, old_job_option, class_trust_option(), import_option, common_options)
+"""What every command that prints values has."""
 
 
 def _edits(**given: tuple[str, ...]) -> Edits:
@@ -627,26 +631,3 @@ spark_options = together(
     ),
 )
 """`--master` and `--py-files`, which become the arguments `master` and `py_files`."""
-
-
-@contextmanager
-def spark_failures_told(written: str) -> Iterator[None]:
-    """Turn errors of Spark itself into the error that the run failed.
-
-    Args:
-        written: What was written by then, in a sentence.
-    """
-    try:
-        yield
-    except StateShiftError:
-        raise
-    except Exception as error:
-        if type(error).__module__.partition(".")[0] not in {"py4j", "pyspark"}:
-            raise
-        from ..spark.jobs import cause_of
-
-        raise MigrationFailed(
-            f"Spark failed: {cause_of(error)}",
-            advice="check --master and Spark's own messages above; the same command starts again from the beginning",
-            written=written,
-        ) from error

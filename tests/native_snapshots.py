@@ -135,3 +135,19 @@ def rooted(stream, base):
     if isinstance(stream, AbsoluteFileHandle | SegmentHandle):
         return attrs.evolve(stream, uri=f"{base}/{stream.uri.rpartition('/')[2]}")
     return stream
+
+
+def apart(name, target):
+    """A copy of a snapshot of which every file lies by itself, as larger ones do."""
+    folder = copied(name, target)
+
+    def each(index, handle):
+        def put(file):
+            name, data = f"apart-{index}-{file.name}", content_of(file.stream, folder)
+            (folder / name).write_bytes(data)
+            return attrs.evolve(file, stream=RelativeFileHandle(name, len(data)))
+
+        return attrs.evolve(handle, shared=tuple(map(put, handle.shared)))
+
+    with_keyed_handles(folder, each)
+    return folder

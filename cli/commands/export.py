@@ -25,16 +25,7 @@ from ...serializers.wording import json_text, many
 from ...state.progress import count_bytes
 from ..failures import Status, libraries_needed
 from ..key_choice import keys_option
-from ..options import (
-    class_trust_option,
-    columns_option,
-    common_options,
-    import_option,
-    old_job_option,
-    open_state,
-    operator_option,
-    savepoint_argument,
-)
+from ..options import open_state, savepoint_argument, states_option, values_options
 from ..output import print_json, print_notice, write_json
 from ..progress import reading
 from ..whole_files import output_option
@@ -102,8 +93,7 @@ left out with a notice. Needs neither the job nor its classes.
 Exit status 7: something was left out; everything else was exported.""",
 )
 @savepoint_argument()
-@operator_option
-@click.option("--state", "state_name", metavar="NAME", help="Only states of this name.")
+@states_option
 @click.option(
     "--format",
     "form",
@@ -114,11 +104,7 @@ Exit status 7: something was left out; everything else was exported.""",
 @keys_option
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most N entries of each state.")
 @output_option(_is_export)
-@columns_option
-@old_job_option
-@class_trust_option()
-@import_option
-@common_options
+@values_options
 def command(
     savepoint: str,
     *,

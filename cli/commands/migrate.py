@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
 
-from ...serializers.errors import MigrationFailed, NoSpaceLeft, SavepointNotFound, StorageFailed
 from ..failures import Status
-from ..following import NOT_WHILE_FOLLOWING, ONLY_FOLLOWING, follow, follow_options, follower_of
+from ..following import finish, follow, follow_options
 from ..new_side import new_side_options
 from ..next_steps import starts_with_plan
 from ..options import (
@@ -28,7 +26,6 @@ from ..options import (
     refuse_plan,
     savepoint_argument,
     search_here,
-    spark_failures_told,
     spark_is_meant,
     spark_options,
 )
@@ -45,6 +42,7 @@ from ..render.migration import (
     start_command,
 )
 from ..revisions import recorded_job
+from ..run_failures import failures_told
 from ..spark_migration import migrate_spark
 from ..spark_options import OF_CHANGES, ONLY_OF_QUERIES, query_options, spark_change_options
 from .verify import blocks, to_data
@@ -53,12 +51,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ...compat.description import JobDescription
-    from ...state.following.follower import Follower
     from ...state.migration.options import MigrationOptions
     from ...state.migration.plan_file import NewTypes, PlanFile
     from ...state.migration.report import MigrationReport
+    from ...state.proof.installation import FlinkInstallation
+    from ...state.savepoint.verify import VerifyReport
+    from ..following import Following
     from ..new_side import NewSide
     from ..proving import Proving
+
+    Proof = tuple[VerifyReport, dict[str, Any] | None]
 
 _FIELDS = {"target": "restore_target"} | {
     name: field for field, names in grouped_by(migration_options).items() for name in names if field != "options"
@@ -138,8 +140,9 @@ def command(
     target_exists: str,
     proving: Proving,
     options: MigrationOptions,
+    following: Following,
     with_json: bool,
-    **of_following: Any,
+    **_: Any,
 ) -> int:
     r"""Read the state of SOURCE, convert it to the types of a job, and write it to TARGET as a new savepoint.
 
@@ -148,60 +151,71 @@ def command(
     the new query, which is planned and not started. Instead of it, --like spark:PROBE names a checkpoint that the new
     query wrote on a little data. Spark does not start a query on NEW before it is complete.
     """
-    work, throttle, interval, once = (of_following[name] for name in ("work", "throttle", "interval", "once"))
-    follows, finishes = of_following["follow"], of_following["finish"]
     flink = proving.installation()
-    if flink is not None and (dry_run or follows or is_spark(source)):
+    if flink is not None and (dry_run or following.follow or is_spark(source)):
         words = "neither a dry run, nor --follow, nor state of Spark"
         raise click.UsageError(f"--prove flink proves a savepoint that was written: {words}")
-    if not follows:
-        refuse_options("{} is only for --follow", names=ONLY_FOLLOWING | (set() if finishes else {"work"}))
-    if follows or finishes:
-        job = _while_running(source, side, options, both=follows and finishes)
-        if follows:
-            follow(
-                source, target_place, job, options,
-                work=work, throttle=throttle, interval=interval, once=once, with_json=with_json,
-            )  # fmt: skip
-            return Status.DONE
-        report = _finished(source, follower_of(source, target_place, job, options, work=work), target_exists)
+    if following.follow:
+        return follow(source, target_place, side, options, following, with_json=with_json)
+    if following.finish:
+        report = finish(source, target_place, side, options, following, target_exists)
     elif is_spark(source):
         report = migrate_spark(source, target_place, side.plan, dry_run=dry_run)
     else:
-        refuse_options(f"a migration of a savepoint does not take {{}}{spark_is_meant(source)}", names=_ONLY_OF_A_QUERY)
-        refuse_plan(source)
-        plan, description, options = _new_types(source, side, downgrade, options)
-        from ...spark.migrate import migrate
-        from ...state.publication.publish import IfTargetExists
-
-        with show_progress() as progress, failures_told(target_place):
-            report = migrate(
-                source,
-                target_place,
-                description,
-                options,
-                master=master,
-                py_files=py_files,
-                dry_run=dry_run,
-                expected=plan,
-                target_exists=IfTargetExists(target_exists),
-                announce=announce_run,
-                progress=progress,
-                allow_roots=allowed_roots(),
-            )
-    status, proof = Status.DONE, None
-    if flink is not None:
-        from ...state.savepoint.verify import verify
-
-        with show_progress() as progress:
-            verified = verify(open_savepoint(report.target), trust_digests=True, progress=progress)
-        proof = proving.proven(verified, flink)
-        proven = proof[1] is not None and proof[1]["proven"]
-        status = Status.DONE if proof[0].ok and proven else Status.REFUSED
+        report = _migrated(
+            source, target_place, side, downgrade, options,
+            dry_run=dry_run, master=master, py_files=py_files, target_exists=target_exists,
+        )  # fmt: skip
+    proof = None if flink is None else _proven(report.target, proving, flink)
     if with_json:
         told = {} if proof is None else {"verified": to_data(report.target, proof[0]), "proof": proof[1]}
         print_json(report.to_data() | {"start_command": start_command(report)} | told)
-        return status
+    else:
+        _print(report, proof, downgrade, dry_run=dry_run)
+    is_proven = proof is None or (proof[0].ok and proof[1] is not None and proof[1]["proven"])
+    return Status.DONE if is_proven else Status.REFUSED
+
+
+def _migrated(
+    source: str,
+    target: str,
+    side: NewSide,
+    downgrade: str,
+    options: MigrationOptions,
+    *,
+    target_exists: str,
+    **of_run: Any,
+) -> MigrationReport:
+    from ...spark.migrate import migrate
+    from ...state.publication.publish import IfTargetExists
+
+    refuse_options(f"a migration of a savepoint does not take {{}}{spark_is_meant(source)}", names=_ONLY_OF_A_QUERY)
+    refuse_plan(source)
+    plan, description, options = _new_types(source, side, downgrade, options)
+    with show_progress() as progress, failures_told(target):
+        return migrate(
+            source,
+            target,
+            description,
+            options,
+            expected=plan,
+            target_exists=IfTargetExists(target_exists),
+            announce=announce_run,
+            progress=progress,
+            allow_roots=allowed_roots(),
+            **of_run,
+        )
+
+
+def _proven(place: str, proving: Proving, flink: FlinkInstallation) -> Proof:
+    from ...state.savepoint.verify import verify
+
+    with show_progress() as progress:
+        verified = verify(open_savepoint(place), trust_digests=True, progress=progress)
+    return proving.proven(verified, flink)
+
+
+def _print(report: MigrationReport, proof: Proof | None, downgrade: str, *, dry_run: bool) -> None:
     print_styled(dry_lines(report) if dry_run else done_lines(report))
     print_lines(lost_on_the_way_back(report, downgrade))
     if proof is not None:
@@ -209,35 +223,6 @@ def command(
     if not dry_run:
         print_lines(["", *ending(report)])
         print_styled([[(line, "bold red")] for line in quarantine_lines(report)])
-    return status
-
-
-def _finished(source: str, follower: Follower, target_exists: str) -> MigrationReport:
-    from ...state.publication.publish import IfTargetExists
-
-    with show_progress() as progress, failures_told(follower.target):
-        return follower.finish(
-            source, target_exists=IfTargetExists(target_exists), announce=announce_run, progress=progress
-        )
-
-
-def _while_running(source: str, side: NewSide, options: MigrationOptions, *, both: bool) -> JobDescription | None:
-    """Return the new types for `--follow` or `--finish`; None if they stay.
-
-    Raises:
-        UsageError: An option is given that does not go together with them, or both are.
-    """
-    from ...state.plans.compiled_plan import is_compiled_plan
-
-    if both:
-        raise click.UsageError("--follow is for the time while the job runs, --finish for the stop: give one of them")
-    refuse_options("{} is not for --follow and --finish", names=NOT_WHILE_FOLLOWING | _ONLY_OF_A_QUERY)
-    if is_spark(source):
-        raise click.UsageError("--follow and --finish are for jobs of Flink, not for checkpoints of Spark queries")
-    if side.plan and not is_compiled_plan(side.plan):
-        raise click.UsageError("the file of a plan is of one savepoint: give the options of the plan instead of it")
-    given = side.unless_types_stay("", options)
-    return None if given is None else given.describe()
 
 
 def _new_types(
@@ -304,28 +289,3 @@ def _refuse_other_types(planned: NewTypes, side: NewSide) -> None:
     lacks = (side.like and planned.probe is None) or (side.template and planned.template is None)
     if (side.job and side.job != planned.job) or lacks or is_of_other_query or is_of_other_job:
         raise click.UsageError(f"the plan is for {planned}, and {side} is given; leave it out, or make the plan again")
-
-
-@contextmanager
-def failures_told(target_place: str) -> Iterator[None]:
-    """Turn errors of the target's store, and of Spark itself, into the error that the run failed."""
-    from ...state.migration.migration import NOTHING_PUBLISHED
-    from ...state.storage.files import Folder
-
-    try:
-        with spark_failures_told(NOTHING_PUBLISHED):
-            yield
-    except NoSpaceLeft:
-        raise
-    except (SavepointNotFound, StorageFailed) as error:
-        where: dict[str, Any] = error.where
-        if where.get("savepoint") != Folder.at(target_place).place:
-            raise
-        raise MigrationFailed(
-            f"{target_place} cannot be written: {error.what}",
-            advice="choose a target in an existing folder that can be written to"
-            if Folder.at(target_place).is_local
-            else error.advice,
-            written=error.written or "Nothing was written.",
-            **where,
-        ) from error

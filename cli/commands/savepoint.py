@@ -13,7 +13,7 @@ from ..options import NOT_COMPARED, allow_root_option, allowed_roots, common_opt
 from ..output import print_json, print_lines
 from ..progress import show_progress
 from ..render.migration import announce_run, report_start_lines, start_command
-from .migrate import failures_told
+from ..run_failures import failures_told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

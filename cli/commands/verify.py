@@ -20,12 +20,12 @@ from ..options import (
     open_savepoint,
     refuse_options,
     savepoint_argument,
-    spark_failures_told,
     spark_options,
 )
 from ..output import Block, Column, Line, Table, print_json, print_styled
 from ..progress import show_progress
 from ..proving import proving_options
+from ..run_failures import spark_failures_told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -120,16 +120,7 @@ class Database:
         self.families = frozenset(self._tables) - {DEFAULT_FAMILY}
 
     def items(self, family: str, start: bytes | None = None, stop: bytes | None = None) -> Iterator[Items]:
-        """Yield the entries of a table in the order of their keys, some at a time.
-
-        Args:
-            family: The name of the table.
-            start: The first key, inclusive; None: from the beginning.
-            stop: The last key, exclusive; None: to the end.
-
-        Raises:
-            CorruptSavepoint: A block is damaged.
-        """
+        """Yield the entries of a table, as `SortedFamilies` has them; raises `CorruptSavepoint` for damage."""
         for part in self._tables[family]:
             yield from self._items(part, start, stop)
 

@@ -67,12 +67,7 @@ class StoredTables:
         return cls(frozenset(tables) - {DEFAULT_FAMILY}, tables, settings, manifest.families, open_file)
 
     def items(self, family: str, start: bytes | None = None, stop: bytes | None = None) -> Iterator[Items]:
-        """Yield the entries of a table in the order of their keys, some at a time.
-
-        Args:
-            family: The name of the table.
-            start: The first key, inclusive; None: from the beginning.
-            stop: The last key, exclusive; None: to the end.
+        """Yield the entries of a table, as `SortedFamilies` has them.
 
         Raises:
             CorruptSavepoint: A file is damaged.

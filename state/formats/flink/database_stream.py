@@ -41,7 +41,16 @@ class SortedFamilies(Protocol):
         """The names of the tables, one for each state."""
 
     def items(self, family: str, start: bytes | None = None, stop: bytes | None = None) -> Iterator[Items]:
-        """Yield the entries from `start` to before `stop`, some at a time; None: without a limit."""
+        """Yield the entries of a table in the order of their keys, some at a time.
+
+        Args:
+            family: The name of the table.
+            start: The first key, inclusive; None: from the beginning.
+            stop: The last key, exclusive; None: to the end.
+
+        Raises:
+            CorruptSavepoint: A file is damaged.
+        """
 
 
 class _Lengths(dict[int, bytes]):
@@ -75,34 +84,29 @@ class DatabaseStreamReader(KeyedReader):
         handle: DatabaseHandle,
         max_parallelism: int,
         executor: ExecutorName = ExecutorName.OBJECTS,
+        *,
+        few: bool = False,
     ) -> DatabaseStreamReader:
         """Return the reader of an opened database.
+
+        Args:
+            database: The database.
+            header: The header of the stream.
+            handle: From `_metadata`.
+            max_parallelism: The number of key groups of the operator.
+            executor: The executor that finds the entries.
+            few: Whether a few entries are read: then it is not looked for whether any is in its key groups.
 
         Raises:
             CorruptSavepoint: The states of the header are not the column families, or no entry is in the key groups of
                 the handle.
         """
-        reader = cls.of_few(database, header, handle, max_parallelism, executor)
-        reader.require_own()
-        return reader
-
-    @classmethod
-    def of_few(
-        cls,
-        database: SortedFamilies,
-        header: KeyedStreamHeader,
-        handle: DatabaseHandle,
-        max_parallelism: int,
-        executor: ExecutorName = ExecutorName.OBJECTS,
-    ) -> DatabaseStreamReader:
-        """Return the reader of a few entries: whether it has any in its key groups is not looked for.
-
-        Raises:
-            CorruptSavepoint: The states of the header are not the column families.
-        """
         require_same_states(header, database.families)
         name = f"the database of key groups {handle.key_groups.start} to {handle.key_groups.stop - 1}"
-        return cls(header, name, executor, database, handle.key_groups, prefix_size(max_parallelism))
+        reader = cls(header, name, executor, database, handle.key_groups, prefix_size(max_parallelism))
+        if not few:
+            reader.require_own()
+        return reader
 
     @cached_property
     def foreign(self) -> int:

@@ -64,12 +64,8 @@ def open_keyed(
         executor = executor or choose_executor(handle.size)
         with open_proven(handle.stream, folder, xxh128) as source:
             header = read_stream_header(source, handle)
-        if few:
-            with FewOfDatabase.opened(handle, folder) as found:
-                yield DatabaseStreamReader.of_few(found, header, handle, max_parallelism, executor)
-            return
-        with open_database_of(handle, folder) as database:
-            yield DatabaseStreamReader.open(database, header, handle, max_parallelism, executor)
+        with FewOfDatabase.opened(handle, folder) if few else open_database_of(handle, folder) as database:
+            yield DatabaseStreamReader.open(database, header, handle, max_parallelism, executor, few=few)
         return
     with open_proven(handle.stream, folder, xxh128) as source:
         yield keyed_reader(source, handle, max_parallelism, executor)

@@ -30,7 +30,7 @@ from stateshift import (
 from stateshift.compat.description import operator_id_of_uid
 from stateshift.compat.edits import NewIdentity
 from stateshift.serializers.wording import many
-from stateshift.state.formats.flink.handles import InlineHandle, RelativeFileHandle
+from stateshift.state.formats.flink.handles import InlineHandle
 from stateshift.state.migration import estimate, kept_families
 from stateshift.state.migration.plan_file import NewTypes, PlanFile
 from stateshift.state.migration.planning import make_plan
@@ -123,19 +123,7 @@ def test_the_manifest_says_the_same_of_each_kept_file(tmp_path):
 
 @pytest.fixture
 def on_disk(tmp_path):
-    """A snapshot of which every file lies by itself, as larger ones do."""
-    folder = native_snapshots.copied(SAMPLE, tmp_path / "copy")
-
-    def apart(index, handle):
-        def put(file):
-            name, data = f"apart-{index}-{file.name}", native_snapshots.content_of(file.stream, folder)
-            (folder / name).write_bytes(data)
-            return attrs.evolve(file, stream=RelativeFileHandle(name, len(data)))
-
-        return attrs.evolve(handle, shared=tuple(map(put, handle.shared)))
-
-    native_snapshots.with_keyed_handles(folder, apart)
-    return folder
+    return native_snapshots.apart(SAMPLE, tmp_path / "copy")
 
 
 def damage(folder, state):

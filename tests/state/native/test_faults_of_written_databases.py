@@ -10,7 +10,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import attrs
 import damaged_databases
 import killed_native
 import native_snapshots
@@ -26,7 +25,6 @@ from stateshift import (
     SourceChanged,
     migrate,
 )
-from stateshift.state.formats.flink.handles import RelativeFileHandle
 from stateshift.state.migration import outputs, rewrite
 from stateshift.state.savepoint.verify import verify
 
@@ -47,19 +45,7 @@ print(ran.returncode, left, ran.stderr, sep="\\n")
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
-    """A snapshot of which every file lies by itself, as larger ones do."""
-    folder = native_snapshots.copied(SAMPLE, tmp_path_factory.mktemp("source") / "copy")
-
-    def apart(index, handle):
-        def put(file):
-            name, data = f"apart-{index}-{file.name}", native_snapshots.content_of(file.stream, folder)
-            (folder / name).write_bytes(data)
-            return attrs.evolve(file, stream=RelativeFileHandle(name, len(data)))
-
-        return attrs.evolve(handle, shared=tuple(map(put, handle.shared)))
-
-    native_snapshots.with_keyed_handles(folder, apart)
-    return folder
+    return native_snapshots.apart(SAMPLE, tmp_path_factory.mktemp("source") / "copy")
 
 
 @pytest.fixture(scope="module")
