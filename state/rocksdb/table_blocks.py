@@ -16,7 +16,7 @@ import struct
 from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
-from xxhash import xxh3_64_intdigest, xxh32_intdigest, xxh64_intdigest
+from xxhash import xxh3_64_intdigest
 
 from ...serializers.errors import CorruptSavepoint, UnsupportedFormat
 from ..transcode.executor_choice import ExecutorName, load_machine_code
@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 
 FOOTER = struct.Struct("<B40sIQ")
 MAGIC = 0x88E241B785F4CFF7
-NO_COMPRESSION, SNAPPY = 0, 1
 _FOOTER_6 = struct.Struct("<4sIII")
-_EXTENDED_MAGIC, _FORMATS, _PLACED, _SIZED = b"\x3e\0\x7a\0", range(1, 7), 6, 2
+_EXTENDED_MAGIC, _FORMATS, _PLACED = b"\x3e\0\x7a\0", range(2, 7), 6
 _BITS_32, _LAST_BYTE_FACTOR = 0xFFFFFFFF, 0x6B9083D9
 DAMAGED = "use another copy of the snapshot, or another checkpoint"
 
@@ -90,7 +89,6 @@ class TableBlocks:
     metaindex: Place
     index: Place | None
     _checksum: int
-    _format: int
     _base: int
     _growth: int = 3
 
@@ -160,11 +158,7 @@ class TableBlocks:
             if kind not in _DECOMPRESSIONS:
                 raise self.unsupported(f"compression {kind}")
             try:
-                size = None
-                if kind not in {NO_COMPRESSION, SNAPPY} and self._format >= _SIZED:
-                    size, start = varint(content, 0)
-                    content = content[start:]
-                content = _DECOMPRESSIONS[kind](content, size)
+                content = _DECOMPRESSIONS[kind](content)
             except Exception as error:
                 raise self.damaged(f"a block cannot be decompressed ({error})", begin + at) from error
             new += len(plain), len(plain) + len(content)
@@ -185,7 +179,7 @@ def open_blocks(file: TableBytes, executor: ExecutorName) -> TableBlocks:
         raise CorruptSavepoint("the file is cut off", file=file.name, advice=DAMAGED)
     footer = file.read_at(at, FOOTER.size)
     checksum, places, form, magic = FOOTER.unpack(footer)
-    blocks = TableBlocks(file, executor, (0, 0), None, checksum, form, 0)
+    blocks = TableBlocks(file, executor, (0, 0), None, checksum, 0)
     if magic != MAGIC:
         raise blocks.damaged("the file does not end as one with entries of RocksDB", at)
     if form not in _FORMATS or checksum not in _CHECKSUMS:
@@ -230,52 +224,48 @@ def _xxh3(data: bytes) -> int:
     return xxh3_64_intdigest(data[:-1]) & _BITS_32 ^ data[-1] * _LAST_BYTE_FACTOR & _BITS_32
 
 
-_CHECKSUMS: dict[int, Callable[[bytes], int]] = {
-    1: crc32c,
-    2: xxh32_intdigest,
-    3: lambda data: xxh64_intdigest(data) & _BITS_32,
-    4: _xxh3,
-}
-"""The checksum of bytes, by its type."""
+_CHECKSUMS: dict[int, Callable[[bytes], int]] = {1: crc32c, 4: _xxh3}
+"""The checksum of bytes, by its type: those of RocksDB 6 and 8, which Flink leaves as they are."""
 
 
-def _snappy(data: bytes, _: int | None) -> Any:
+def _snappy(data: bytes) -> Any:
     import cramjam
 
     return cramjam.snappy.decompress_raw(data)
 
 
-def _zlib(data: bytes, _: int | None) -> bytes:
+def _zlib(data: bytes) -> bytes:
     import zlib
 
-    return zlib.decompress(data, -zlib.MAX_WBITS)
+    return zlib.decompress(data[varint(data, 0)[1] :], -zlib.MAX_WBITS)
 
 
-def _bzip2(data: bytes, _: int | None) -> bytes:
+def _bzip2(data: bytes) -> bytes:
     import bz2
 
-    return bz2.decompress(data)
+    return bz2.decompress(data[varint(data, 0)[1] :])
 
 
-def _lz4(data: bytes, size: int | None) -> Any:
+def _lz4(data: bytes) -> Any:
     import cramjam
 
-    return cramjam.lz4.decompress_block(data, output_len=size)
+    size, start = varint(data, 0)
+    return cramjam.lz4.decompress_block(data[start:], output_len=size)
 
 
-def _zstd(data: bytes, _: int | None) -> Any:
+def _zstd(data: bytes) -> Any:
     import cramjam
 
-    return cramjam.zstd.decompress(data)
+    return cramjam.zstd.decompress(data[varint(data, 0)[1] :])
 
 
-_DECOMPRESSIONS: dict[int, Callable[[bytes, int | None], Any]] = {
-    NO_COMPRESSION: lambda data, _: data,
-    SNAPPY: _snappy,
+_DECOMPRESSIONS: dict[int, Callable[[bytes], Any]] = {
+    0: lambda data: data,
+    1: _snappy,
     2: _zlib,
     3: _bzip2,
     4: _lz4,
     5: _lz4,
     7: _zstd,
 }
-"""The content of a block by its compression; the second argument is the size of the content, where it is stored."""
+"""The content of a block by its compression; but for snappy its size is before it."""

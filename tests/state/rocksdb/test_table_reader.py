@@ -21,7 +21,7 @@ from stateshift.state.transcode.executor_choice import ExecutorName, has_numba
 
 EXECUTORS = [one for one in ExecutorName if one is not ExecutorName.NUMBA or has_numba()]
 COMPRESSIONS = ["none", "snappy", "zlib", "lz4", "lz4hc", "zstd"]
-CHECKSUMS = ["crc32c", "xxhash", "xxhash64", "xxh3"]
+CHECKSUMS = ["crc32c", "xxh3"]
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)
@@ -52,6 +52,15 @@ def test_of_each_format(tmp_path, written):
     assert {table.properties.stored["block.based.table.index.type"][0] for table in tables} == {
         2 if written.index == "two_level_index_search" else 0
     }
+
+
+@pytest.mark.parametrize("written", [Written(checksum="xxhash"), Written(form=6, checksum="xxhash64")])
+def test_checksums_that_flink_cannot_set_are_left_to_rocksdb(tmp_path, written):
+    written_by_chance(tmp_path / "database", 7, written, flushes=1)
+    ((entry, file),) = listed(tmp_path / "database")
+
+    with pytest.raises(UnsupportedFormat, match="without RocksDB"):
+        open_table(file, entry)
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)
