@@ -1,13 +1,14 @@
 """One key out of millions: `stateshift get` beside `stateshift --help`, and how many bytes it reads.
 
-    python -m benchmarks.get [--entries 5000000] [--rounds 5] [--on-s3] [--json]
+    python -m benchmarks.get [--entries 5000000] [--native-entries 10000000] [--rounds 5] [--on-s3] [--json]
 
 A savepoint of S2 (about 100 bytes an entry) in eight forms: 128 and 32768 key groups, entries in the order of RocksDB
-and of a hash table, plain and compressed. Beside them a native snapshot with 128 key groups. Each command is a process
-of its own; the two take turns; figures are medians of the rounds. The seconds of CPU are those of all its threads; they
-say more than the others on a machine that is busy. The bytes are those that the command says.
+and of a hash table, plain and compressed. Beside them a native snapshot with 128 key groups, without compression, of
+about a gigabyte. Each command is a process of its own; the two take turns; figures are medians of the rounds. The
+seconds of CPU are those of all its threads; they say more than the others on a machine that is busy. The bytes are
+those that the command says; they are compared with those of a key group.
 
-With `--on-s3` the native snapshot lies on an S3 server on this machine.
+With `--on-s3` the native snapshot lies on an S3 server on this machine, too.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from __future__ import annotations
 import argparse
 import json
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import nullcontext
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -100,12 +102,17 @@ def main() -> None:
     """Write the savepoints, measure, and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--entries", type=int, default=5_000_000)
+    parser.add_argument("--native-entries", type=int, default=10_000_000)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--on-s3", action="store_true", help="the native snapshot lies on an S3 server of this machine")
+    parser.add_argument("--on-s3", action="store_true", help="also a native snapshot on an S3 server of this machine")
     arguments = arguments_of(parser)
-    key = KEY.format(_STEP * (arguments.entries * 2 // 3))
     results: dict[str, dict[str, Any]] = {}
-    with scratch_folder(arguments.folder) as folder, ExitStack() as stack:
+
+    def measure(name: str, place: str, entries: int, group_bytes: float) -> None:
+        key = KEY.format(_STEP * (entries * 2 // 3))
+        results[name] = {**measured(place, key, arguments.rounds), "group": group_bytes}
+
+    with scratch_folder(arguments.folder) as folder:
         for groups in (128, 32_768):
             source = folder / f"{groups}"
             write_savepoint(SHAPE, arguments.entries, source, key_groups=groups)
@@ -114,28 +121,43 @@ def main() -> None:
                 place = folder / "-".join((f"{groups}", *words))
                 rewrite(source, place, is_sorted=is_sorted, is_compressed=is_compressed)
                 size = sum(file.stat().st_size for file in place.iterdir() if file.name != METADATA)
-                found = measured(str(place), key, arguments.rounds)
-                results[f"{groups:,}, {', '.join(words)}"] = {**found, "group": size / groups}
-                for file in place.iterdir():
-                    file.unlink()
-        native = folder / "native"
-        write_native(folder / "128", native)
+                measure(f"{groups:,}, {', '.join(words)}", str(place), arguments.entries, size / groups)
+                shutil.rmtree(place)
+            shutil.rmtree(source)
+        source, native = folder / "source", folder / "native"
+        write_savepoint(SHAPE, arguments.native_entries, source, key_groups=128)
+        write_native(source, native, "none")
+        shutil.rmtree(source)
         size = sum(file.stat().st_size for file in native.iterdir())
-        place_of_native = stack.enter_context(on_s3(folder)) if arguments.on_s3 else str(native)
-        found = measured(place_of_native, key, arguments.rounds)
-        results[f"native of {size / 1e9:.1f} GB{' on S3' if arguments.on_s3 else ''}"] = {**found, "group": size / 128}
+        for place in (nullcontext(str(native)), *([on_s3(folder)] if arguments.on_s3 else ())):
+            with place as uri:
+                where = " on S3" if "://" in uri else ""
+                measure(f"native of {size / 1e9:.1f} GB{where}", uri, arguments.native_entries, size / 128)
     about = facts(entries=arguments.entries, rounds=arguments.rounds)
     if arguments.json:
         print(json.dumps({"facts": about, "results": results}, indent=1))
         return
     print(told(about))
-    columns = ("", "--help, s", "get, s", "more, s", "more CPU, s", "state read", "a key group", "metadata read")
+    columns = (
+        "",
+        "--help, s",
+        "get, s",
+        "more, s",
+        "get / --help",
+        "more CPU, s",
+        "state read",
+        "key groups",
+        "all read",
+    )
     rows = [
         [
             name,
             *(f"{seconds:.2f}" for seconds in (one["help"], one["get"], one["get"] - one["help"])),
+            f"{one['get'] / one['help']:.2f}",
             f"{one['get_cpu'] - one['help_cpu']:.2f}",
-            *(f"{one[of] / 1000:,.1f} kB" for of in ("state_bytes", "group", "metadata_bytes")),
+            f"{one['state_bytes'] / 1000:,.1f} kB",
+            f"{one['state_bytes'] / one['group']:.3f}",
+            f"{(one['state_bytes'] + one['metadata_bytes']) / 1000:,.1f} kB",
         ]
         for name, one in results.items()
     ]
