@@ -54,25 +54,6 @@ def tagger_of(snapshot: TypeSerializerConfigSnapshot[Any]) -> Tagger:
     return lambda value: None if value is None else convert(value)
 
 
-def plain(form: Any) -> Any:
-    """Return the JSON of a value without the tags that its type says anyway."""
-    match form:
-        case {"$pojo": {"fields": inner}} | {"$row": {"fields": inner}} | {"$sqlrow": {"fields": inner}}:
-            return plain(inner)
-        case {"$tuple": inner} | {"$enum": inner}:
-            return plain(inner)
-        case {"$bigint": digits}:
-            return int(digits)
-        case dict():
-            return {name: plain(item) for name, item in form.items()}
-        case list():
-            return [plain(item) for item in form]
-        case float() if form.is_integer() and form:  # -0.0 is another key than 0
-            return int(form)
-        case _:
-            return form
-
-
 def sorted_by_text(values: Iterable[Any]) -> list[Any]:
     """Return JSON values sorted by their text, so that sets, maps and entries have a defined order."""
     return sorted(values, key=lambda value: json.dumps(value, sort_keys=True))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from contextlib import contextmanager
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -14,19 +13,12 @@ import click
 from ...compat.description import StateKind
 from ...compat.plain_data import fields_of
 from ...serializers.errors import OldReaderUnavailable, unless_redacted
+from ...serializers.plain_forms import plain, value_text
+from ...serializers.temporal.values import Instant
 from ...serializers.wording import json_text, many
 from ...state.progress import count_file_bytes, size_text
 from ..key_choice import WantedKeys
-from ..options import (
-    class_trust_option,
-    columns_option,
-    common_options,
-    import_option,
-    old_job_option,
-    open_state,
-    operator_option,
-    savepoint_argument,
-)
+from ..options import open_state, savepoint_argument, states_option, values_options
 from ..output import Column, Table, print_json, print_notice, print_styled
 from .export import LeftOut, Selection
 
@@ -40,7 +32,6 @@ _ENTRIES = (Column("state", is_name=True), Column("kind"), Column("key"), Column
             Column("value", is_text=True))  # fmt: skip
 
 
-_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - timers are in UTC, and may lie before the year 1
 _NEGATIVE = re.compile(r"-[0-9][0-9.eE+-]*")
 
 
@@ -97,13 +88,8 @@ Exit status 7: some states cannot be read; the others were shown.""",
 )
 @savepoint_argument()
 @click.argument("key")
-@operator_option
-@click.option("--state", "state_name", metavar="NAME", help="Only states of this name.")
-@columns_option
-@old_job_option
-@class_trust_option()
-@import_option
-@common_options
+@states_option
+@values_options
 def command(
     savepoint: str,
     key: str,
@@ -199,14 +185,18 @@ def _parts(choice: KeyChoice) -> str:
 
 
 def _cells(entry: dict[str, Any]) -> list[str]:
-    space = json_text(entry["namespace"]) if "namespace" in entry else ""
-    is_timer = entry["kind"] == StateKind.TIMERS and "timestamp" in entry
-    value = f"fires at {_time(entry['timestamp'])}" if is_timer else json_text(entry["value"])
-    return [entry["state"], entry["kind"], json_text(entry["key"]), space, value]
-
-
-def _time(timestamp_ms: int) -> str:
-    try:
-        return f"{_EPOCH + timedelta(milliseconds=timestamp_ms)} UTC ({timestamp_ms} ms)"
-    except OverflowError:  # of a timer that never fires
-        return f"{timestamp_ms} ms"
+    kind, key, version = entry["kind"], entry["key"], entry.get("lazy_version", entry.get("stored_as"))
+    space = value_text(entry["namespace"]) if "namespace" in entry else ""
+    value, timestamp = value_text(entry.get("value")), entry.get("timestamp")
+    match entry.get("value"):  # of a Spark query, with TTL
+        case {"value": inner, "ttlExpirationMs": int(expiry)}:
+            value = f"{value_text(inner)}, expires at {Instant.of_epoch_milli(expiry)}"
+    match key:  # of a Spark query, the keys of maps and timers are within those of their entries
+        case {"key": key, "userKey": inner} if kind == StateKind.MAP:
+            value = f"{value_text(inner)}: {value}"
+        case {"key": key, "expiryTimestampMs": timestamp} if kind == StateKind.TIMERS:
+            pass
+    if kind == StateKind.TIMERS and timestamp is not None:
+        value = f"fires at {Instant.of_epoch_milli(timestamp)}"
+    shown = kind if version is None else f"{kind}, version {version}"
+    return [entry["state"], shown, json_text(plain(key)), space, value]

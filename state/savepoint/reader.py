@@ -734,7 +734,7 @@ def _advice_on_spark(folder: Folder) -> str:
     with suppress(CorruptFile):
         if (note := read_note(folder)) is not None:
             return f"it is the checkpoint of a query whose state is in {note.state_dir}: name that folder"
-    return f"it is the checkpoint of a Spark query: `stateshift inspect` and `export` take spark:{folder.place}"
+    return f"it is the checkpoint of a Spark query: `stateshift inspect`, `get` and `export` take spark:{folder.place}"
 
 
 def _last_checkpoint(folder: Folder, *, depth: int) -> str:

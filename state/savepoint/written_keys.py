@@ -17,7 +17,8 @@ import attrs
 from ...compat.description import StateKind
 from ...compat.key_hashes import ROW_DATA, SIMPLE_TYPES, is_stable
 from ...serializers.errors import StateShiftError, unless_redacted
-from ...serializers.json_forms import plain, tagger_of
+from ...serializers.json_forms import tagger_of
+from ...serializers.plain_forms import bytes_of, exact_decimal, moment_of, plain
 from ...serializers.rows.values import Row
 from ...serializers.sql.values import RowData, TimestampData
 from ...serializers.wording import json_text
@@ -41,15 +42,15 @@ _INTEGERS = SIMPLE_TYPES - _FLOATS - _TEXTS - _BOOLEANS | {
     "bigint", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "DATE", "TIME_WITHOUT_TIME_ZONE",
     "INTERVAL_YEAR_MONTH", "INTERVAL_DAY_TIME",
 }  # fmt: skip
-_TAGGED: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "DECIMAL": ("$decimal", lambda form: Decimal(int(form[0])).scaleb(-form[1])),
-    "TIMESTAMP_WITHOUT_TIME_ZONE": ("$timestamp", lambda form: TimestampData(*form)),
-    "TIMESTAMP_WITH_LOCAL_TIME_ZONE": ("$timestamp", lambda form: TimestampData(*form)),
-    "BINARY": ("$bytes", bytes.fromhex),
-    "VARBINARY": ("$bytes", bytes.fromhex),
-    "bytes": ("$bytes", bytes.fromhex),
+_TAGGED: dict[str, tuple[str, Callable[[Any], Any], Callable[[str], Any]]] = {
+    "DECIMAL": ("$decimal", lambda form: exact_decimal(*form), Decimal),
+    **dict.fromkeys(
+        ("TIMESTAMP_WITHOUT_TIME_ZONE", "TIMESTAMP_WITH_LOCAL_TIME_ZONE"),
+        ("$timestamp", lambda form: TimestampData(*form), lambda text: _timestamp(*moment_of(text))),
+    ),
+    **dict.fromkeys(("BINARY", "VARBINARY", "bytes"), ("$bytes", bytes.fromhex, bytes_of)),
 }
-"""The tag of values of a type, and what makes the value of its content."""
+"""The tag of values of a type, what makes the value of its content, and what makes it of its text."""
 _KINDS = ((_INTEGERS, int), (_FLOATS, (int, float)), (_TEXTS, str), (_BOOLEANS, bool))
 """What the JSON of a value is by the name of its type."""
 _SPECIAL = ("NaN", "Infinity", "-Infinity")
@@ -197,10 +198,12 @@ def _fields(form: Any, tag: str, count: int, names: Sequence[str]) -> list[Any]:
 
 def _simple(name: str, form: Any) -> Any:
     if name in _TAGGED:
-        tag, made = _TAGGED[name]
-        if isinstance(form, dict) and set(form) == {tag}:
-            with suppress(ValueError, TypeError, LookupError, ArithmeticError):
-                return made(form[tag])
+        tag, of_content, of_text = _TAGGED[name]
+        with suppress(ValueError, TypeError, LookupError, ArithmeticError):
+            if isinstance(form, str):
+                return of_text(form)
+            if isinstance(form, dict) and set(form) == {tag}:
+                return of_content(form[tag])
         raise _UnlikeError
     for names, kinds in _KINDS:
         if name in names:
@@ -213,6 +216,10 @@ def _simple(name: str, form: Any) -> Any:
                 return float(form) if name in _FLOATS else form
             raise _UnlikeError
     raise _UnknownError
+
+
+def _timestamp(seconds: int, nanos: int) -> TimestampData:
+    return TimestampData(1000 * seconds + nanos // 1_000_000, nanos % 1_000_000)
 
 
 def stored_key(operator: SavepointOperator) -> str:

@@ -5,18 +5,31 @@ from __future__ import annotations
 import json
 import os
 from collections import defaultdict
+from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 import attrs
+import half_lazy
 import native_snapshots
 import pytest
 from object_store import s3  # noqa: F401 - a fixture
-from spark_checkpoints import place
+from spark_checkpoints import names, place
+from streaming_batches import BACKENDS, Batches, close_slots, divided
+from streaming_totals import SCHEMA, Visit
 
-from stateshift import Job, ListStateDescriptor, MapStateDescriptor, Operator, ValueStateDescriptor, record
+from stateshift import (
+    Job,
+    KeyedProcessFunction,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    Operator,
+    ValueStateDescriptor,
+    record,
+)
 from stateshift.compat.description import operator_id_of_uid
-from stateshift.serializers.json_forms import plain
+from stateshift.serializers.plain_forms import plain
 from stateshift.state.formats.flink.database_files import FewOfDatabase
 from stateshift.state.testing import write_savepoint
 
@@ -33,7 +46,8 @@ FEW = [
     "flink-sql-2.3/join/savepoint",
     "flink-sql-2.3/join/native",
 ]
-SPARK = ["aggregation", "join-inner", "rocksdb-session", "transform", "dedup", "limit"]
+SPARK = ["aggregation", "join-inner", "join-v4", "rocksdb-session", "transform", "dedup", "limit"]
+BESIDE_HASHED = {"index", "__event_time", "sessionStartTime"}
 KEYED = 3
 """How many keys of each operator are asked for."""
 
@@ -90,20 +104,34 @@ def test_what_is_shown_of_keys_of_fixtures_is_what_an_export_has_of_them(run, ro
             require_equal_to_the_export(run, one, 2)
 
 
+def grouping(key):
+    inner = key["key"] if set(key) in ({"key", "userKey"}, {"key", "expiryTimestampMs"}) else key
+    return {field: what for field, what in inner.items() if field not in BESIDE_HASHED}
+
+
+def require_spark_equal_to_the_export(run, name, keys):
+    source = f"spark:{place(name)}"
+    for operator, by_key in found_by_key(run, source, grouping).items():
+        for key, expected in [*by_key.items()][:keys]:
+            for written in (key, json.dumps(plain(json.loads(key)))):
+                one, lines = got(run, source, written, operator)
+
+                read = one["partitions"] if one["all_read"] is None else [0]
+                assert (one["skipped"], len(read)) == (None, 1), (name, operator, written)
+                assert in_any_order(lines) == in_any_order(expected), (name, operator, written)
+
+
 @pytest.mark.parametrize("name", SPARK)
 def test_of_a_spark_query_the_partition_of_the_key_is_read(run, name):
-    source = f"spark:{place(name)}"
+    require_spark_equal_to_the_export(run, name, KEYED)
 
-    def grouping(key):
-        inner = key["key"] if set(key) in ({"key", "userKey"}, {"key", "expiryTimestampMs"}) else key
-        return {field: what for field, what in inner.items() if field not in {"index", "sessionStartTime"}}
 
-    for operator, by_key in found_by_key(run, source, grouping).items():
-        for key, expected in [*by_key.items()][:KEYED]:
-            one, lines = got(run, source, key, operator)
-
-            assert (one["skipped"], one["all_read"], len(one["partitions"])) == (None, None, 1)
-            assert in_any_order(lines) == in_any_order(expected)
+@pytest.mark.slow
+def test_what_is_shown_of_keys_of_spark_queries_is_what_an_export_has_of_them(run):
+    """Of some of the fixtures; with STATESHIFT_EVERY_FIXTURE=1 of all."""
+    for name in names()[:: 1 if os.environ.get("STATESHIFT_EVERY_FIXTURE") else 5]:
+        if run("export", f"spark:{place(name)}").status == 0:
+            require_spark_equal_to_the_export(run, name, 2)
 
 
 def test_of_a_spark_query_a_key_whose_hash_is_not_known_is_looked_for_in_all_partitions(run):
@@ -127,6 +155,85 @@ def test_of_a_spark_query_some_fields_are_enough_and_then_all_partitions_are_rea
     assert {entry["key"]["k"] for entry in operator["entries"]} == {"z"}
     everything = lines_of(run("export", source).stdout)
     assert len(operator["entries"]) == sum(line["key"]["k"] == "z" for line in everything)
+
+
+class Everything(KeyedProcessFunction):
+    def open(self, context):
+        self.value = context.get_state(ValueStateDescriptor("value", int))
+        self.list = context.get_list_state(ListStateDescriptor("list", str))
+        self.map = context.get_map_state(MapStateDescriptor("map", str, int))
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[int]:
+        self.value.update(value.amount)
+        self.list.add(value.user)
+        self.map.put(value.user, value.amount)
+        ctx.timer_service().register_event_time_timer(1000 + value.amount)
+        yield value.amount
+
+
+@pytest.mark.parametrize("backend", [*sorted(BACKENDS), "divided"])
+@pytest.mark.parametrize("key", [("user",), ("amount",), ("user", "amount")])
+def test_of_a_state_directory_what_is_shown_of_a_key_is_what_an_export_has_of_it(
+    run, tmp_path, monkeypatch, backend, key
+):
+    kind = divided(monkeypatch) if backend == "divided" else BACKENDS[backend]
+    batches = Batches(tmp_path / "state", Everything(), kind, schema=SCHEMA, key=key, element=Visit, timestamp="amount")
+    batches.batch([{"user": f"u{number % 7}", "amount": number % 5} for number in range(70)])
+    batches.batch([{"user": "u3", "amount": 2}])
+    batches.batch([{"user": "u3", "amount": 9}], commits=False)
+    close_slots()
+
+    require_equal_to_the_export(run, tmp_path / "state", KEYED)
+
+
+def test_a_half_lazy_state_shows_which_version_each_entry_has(run, tmp_path):
+    half_lazy.half_lazy(tmp_path, 20)
+
+    require_equal_to_the_export(run, tmp_path / "half", 5)
+    assert run("get", tmp_path / "half", "k10").stdout.splitlines()[2:] == [
+        "  state    kind              value",
+        '  by name  map, version 1    {"y": First{"total": 10}}',
+        '  v        value, version 2  Second{"amount": 11, "city": "of the second"}',
+        '  by name  map, version 2    {"x": Second{"amount": 11, "city": "of the second"}}',
+        "",
+    ]
+
+
+def test_of_a_spark_query_a_person_sees_maps_times_and_timers(run):
+    shown = run("get", f"spark:{place('transform')}", "x").stdout
+
+    assert '  key {"k": "x"}\n' in shown
+    assert '  by_name                     map     {"l": "a"}: {"n": 5, "part": "x"}\n' in shown
+    assert '  last                        value   {"l": "a"}, expires at 2027-01-06T' in shown
+    assert "  $procTimers_keyToTimestamp  timers  fires at 2096-10-02T07:06:40.004Z\n" in shown
+
+
+def test_of_a_spark_query_times_are_written_in_iso_8601(run):
+    window = {"start": "2026-01-01 00:40", "end": "2026-01-01T01:50:00+01:00"}
+
+    (operator,) = run(
+        "get", f"spark:{place('window')}", json.dumps({"k": "z", "window": window}), "--json"
+    ).data["operators"]  # fmt: skip
+
+    assert (len(operator["partitions"]), [one["value"] for one in operator["entries"]]) == (1, [{"sum": -8}])
+
+
+@pytest.mark.parametrize(
+    ("source", "key", "words"),
+    [
+        ("spark:{join-inner}", "[1, 2]", """keys are struct<field0: string>|a stored key is: '{"field0": "z"}'"""),
+        ("spark:{session}", '{"zz": 1}', """keys are struct<k: string>|a stored key is: '{"k": "z"}'"""),
+        ("spark:{types}", "x", """'{"k": "x", "_groupingexpression": {"day": "2026-01-01", "parts": ["a"]}}'"""),
+        ("{aggregation}", "x", "is the checkpoint of a Spark query|spark:"),
+        ("spark:{nothing}", "x", "there is no checkpoint of a Spark query|name the folder"),
+    ],
+)
+def test_errors_show_how_it_is_written(run, source, key, words):
+    ran = run("get", source.format_map({name: place(name) for name in (*names(), "nothing")}), key)
+
+    assert ran.status in {2, 3}
+    told = " ".join(ran.stderr.split())
+    assert all(word in told for word in words.split("|")), told
 
 
 def test_a_row_is_looked_for_everywhere_only_if_an_earlier_release_may_have_placed_it(run, root, tmp_path):

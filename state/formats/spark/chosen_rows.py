@@ -17,7 +17,7 @@ import pyarrow as pa
 from ....compat.queries.columns import group_of
 from ....compat.queries.kinds import JOIN, SESSION
 from ....serializers.errors import StateShiftError, UnsupportedFormat, unless_redacted
-from ....serializers.json_forms import plain
+from ....serializers.plain_forms import bytes_of, exact_decimal, moment_of, plain
 from ....serializers.spark_rows.json_values import json_values
 from ....serializers.spark_rows.rows import arrow_type
 from ....serializers.spark_rows.spark_types import SparkField, SparkType
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from .reader import SparkOperator, SparkStore
 
-_BESIDE_HASHED = {SESSION: "sessionStartTime", JOIN: "index"}
-"""The field of a key that Spark does not hash, by the kind of the operator."""
+_BESIDE_HASHED = {SESSION: {"sessionStartTime"}, JOIN: {"index", "__event_time"}}
+"""The fields of a key that Spark does not hash, by the kind of the operator."""
 _UNKNOWN = "Spark's hash of such a key is not known to this release"
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - what Arrow counts from
 
@@ -95,9 +95,7 @@ def choose(store: SparkStore, kind: str, forms: Sequence[Any]) -> ChosenRows | N
     """
     key = store.require_schema().key
     group = group_of(key, kind)
-    beside = _BESIDE_HASHED.get(kind, "")
-    hashed = {name: one for name, one in zip(group.names, group.fields, strict=True) if one.name != beside}
-    types = dict(zip(group.names, group.fields, strict=True))
+    types, hashed = dict(zip(group.names, group.fields, strict=True)), _hashed(group, kind)
     wanted, partitions, why = list[dict[str, str]](), set[int](), ""
     for form in forms:
         given = _given(group, hashed, form)
@@ -109,7 +107,8 @@ def choose(store: SparkStore, kind: str, forms: Sequence[Any]) -> ChosenRows | N
             continue
         except _UnknownError:
             why, arrays = _UNKNOWN, {}
-        wanted.append({name: _text(one) for name, one in given.items()})
+        read = {name: json_values(one, types[name].type)[0] for name, one in arrays.items()}
+        wanted.append({name: _text(one) for name, one in (given | read).items()})
         lacking = [name for name in hashed if name not in arrays]
         if lacking:
             why = why or f"the key does not say {', '.join(lacking)}, by which entries are spread over partitions"
@@ -145,6 +144,12 @@ def _are_placed(
     return True
 
 
+def _hashed(group: SparkType, kind: str) -> dict[str, SparkField]:
+    """Return the fields by whose hash Spark spreads entries over partitions, by name."""
+    beside = _BESIDE_HASHED.get(kind, ())
+    return {name: one for name, one in zip(group.names, group.fields, strict=True) if name not in beside}
+
+
 def _columns(key: pa.StructArray, *, is_within: bool) -> pa.StructArray:
     return key.field(0) if is_within else key
 
@@ -177,7 +182,9 @@ def _array(of: SparkType, form: Any) -> pa.Array:
     if of.word not in _MADE:
         raise _UnknownError
     kinds, tag, make = _MADE[of.word]
-    if tag:
+    if tag and isinstance(form, str):
+        kinds, make = str, _OF_TEXT[of.word]
+    elif tag:
         form = form.get(tag) if isinstance(form, dict) else None
     if not isinstance(form, kinds) or (isinstance(form, bool) and kinds is not bool):
         raise _UnlikeError
@@ -191,7 +198,7 @@ def _same(form: Any) -> Any:
     return form
 
 
-def _instant(form: list[int]) -> dt.datetime:
+def _instant(form: Sequence[int]) -> dt.datetime:
     return _EPOCH + dt.timedelta(seconds=form[0], microseconds=form[1] // 1000)
 
 
@@ -206,17 +213,26 @@ _MADE: dict[str, tuple[Any, str, Callable[[Any], Any]]] = {
     **dict.fromkeys(("float", "double"), ((int, float), "", float)),
     "boolean": (bool, "", _same),
     "binary": (str, "$bytes", bytes.fromhex),
-    "decimal": (list, "$bigdec", lambda parts: Decimal(int(parts[0])).scaleb(-parts[1])),
+    "decimal": (list, "$bigdec", lambda parts: exact_decimal(*parts)),
     "date": (list, "$localdate", lambda parts: dt.date(*parts)),
     "timestamp": (list, "$instant", _instant),
     "timestamp_ntz": (list, "$localdatetime", _local),
 }
 """What the JSON of a value is by the name of its type, its tag, and what makes the value."""
+_OF_TEXT: dict[str, Callable[[str], Any]] = {
+    "binary": bytes_of,
+    "decimal": Decimal,
+    "date": dt.date.fromisoformat,
+    **dict.fromkeys(("timestamp", "timestamp_ntz"), lambda text: _instant(moment_of(text))),
+}
+"""What makes the value of its text, of types whose JSON has a tag."""
 
 
 def key_type(store: SparkStore, kind: str) -> str:
     """Return the type of the grouping key of a store in words; "": it is not known."""
-    return "" if store.schema is None else group_of(store.schema.key, kind).describe()
+    if store.schema is None:
+        return ""
+    return SparkType("struct", tuple(_hashed(group_of(store.schema.key, kind), kind).values())).describe()
 
 
 def stored_key(operator: SparkOperator) -> str:
@@ -233,6 +249,8 @@ def _keys(operator: SparkOperator) -> Iterator[str]:
             for block in store.blocks():
                 columns = _columns(block.key, is_within=group is not store.require_schema().key)
                 if len(columns):
-                    yield str(unless_redacted(json_text(plain(json_values(columns.slice(0, 1), group)[0]))))
+                    first = json_values(columns.slice(0, 1), group)[0]
+                    shown = {name: first[name] for name in _hashed(group, operator.kind)}
+                    yield str(unless_redacted(json_text(plain(shown))))
         except StateShiftError:  # what cannot be read is told by what reads it
             continue

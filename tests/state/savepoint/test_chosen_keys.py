@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 
 from stateshift import Job, Operator, Savepoint, ValueStateDescriptor
 from stateshift.serializers.errors import ValueNotConvertible
+from stateshift.serializers.sql.serializers import RowDataSerializerSnapshot
+from stateshift.serializers.sql.values import RowData, TimestampData
+from stateshift.state.entry_keys import decode
 from stateshift.state.formats.flink.database_stream import following
+from stateshift.state.plans.column_types import type_of
 from stateshift.state.savepoint.written_keys import WrittenKey, choose
 from stateshift.state.testing import write_savepoint
 
@@ -50,3 +56,22 @@ def test_a_written_key_is_one_of_a_type_or_is_not(hint, written, is_possible):
     snapshot = Job([Operator("o", key=hint)]).describe().operators[0].key
 
     assert (choose(snapshot.snapshot, [WrittenKey.of(written)], 128) is not None) is is_possible
+
+
+@pytest.mark.parametrize(
+    ("of", "written", "value"),
+    [
+        ("DECIMAL(38, 2)", '"123456789012345678901234567890123456.78"', Decimal(f"{'1234567890' * 3}123456.78")),
+        ("DECIMAL(38, 2)", '{"$decimal": ["12345678901234567890123456789012345678", 2]}',
+         Decimal(f"{'1234567890' * 3}123456.78")),
+        ("TIMESTAMP(9)", '"1970-01-01T00:00:01.001000007"', TimestampData(1001, 7)),
+        ("TIMESTAMP_LTZ(3)", '"1970-01-01T01:00:01+01:00"', TimestampData(1000)),
+        ("VARBINARY(9)", '"0x00ff"', b"\0\xff"),
+    ],
+)  # fmt: skip
+def test_decimals_times_and_bytes_are_written_as_they_are_shown(of, written, value):
+    snapshot = RowDataSerializerSnapshot.of([type_of(of, "")])
+
+    (encoded,) = choose(snapshot, [WrittenKey.of(written)], 128).encoded
+
+    assert decode(snapshot.restore_serializer(), encoded) == RowData(value)
