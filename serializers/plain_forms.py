@@ -13,7 +13,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from .errors import ValueNotConvertible
-from .temporal.values import Instant, LocalDate, LocalDateTime, LocalTime
+from .temporal.serializers import TIMES
+from .temporal.values import Instant
 from .wording import json_text
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def _scalar(form: dict[str, Any]) -> str | None:
     if make is None:
         return None
     try:
-        return str(make(form[tag]) if tag in {"$bytes", "$date"} else make(*form[tag]))
+        return str(make(*form[tag]) if isinstance(form[tag], list) else make(form[tag]))
     except (TypeError, ValueError, ArithmeticError, ValueNotConvertible):
         return None
 
@@ -114,16 +115,11 @@ def _timestamp(millis: int, nanos: int) -> str:
 
 
 _SCALARS: dict[str, Callable[..., object]] = {
-    "$bytes": lambda digits: "0x" + bytes.fromhex(digits).hex(),
-    "$bigdec": exact_decimal,
-    "$decimal": exact_decimal,
-    "$date": Instant.of_epoch_milli,
-    "$instant": Instant,
-    "$sqltimestamp": lambda millis, nanos: Instant(millis // 1000, nanos),
+    **{f"${time.row.flink.lower()}": time.row.value_class for time in TIMES},
     "$timestamp": _timestamp,
-    "$localdate": LocalDate,
-    "$localtime": LocalTime,
-    "$localdatetime": LocalDateTime,
+    "$decimal": exact_decimal,
+    "$bigdec": exact_decimal,
+    "$bytes": lambda digits: "0x" + bytes.fromhex(digits).hex(),
 }
 """What has the text of values of one part, by the tag."""
 
