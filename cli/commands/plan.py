@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import click
 
+from ...serializers.errors import ValueNotConvertible
 from ...serializers.wording import shell_word
 from ..failures import Status
 from ..new_side import new_side_options
@@ -21,6 +23,7 @@ from ..options import (
 )
 from ..output import print_json, print_notice, print_styled
 from ..progress import spinning
+from ..samples import sample_options
 from ..spark_migration import OF_PLANS, planned_query
 from ..spark_options import OF_CHANGES, ONLY_OF_QUERIES, query_options, spark_change_options
 from ..whole_files import output_option, says_format
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from ...state.migration.options import MigrationOptions
     from ...state.migration.plan_file import NewTypes, PlanFile
     from ..new_side import NewSide
+    from ..samples import SampleOptions
     from ..whole_files import OutputFile
 
 
@@ -53,6 +57,7 @@ def _is_plan(file: Path) -> bool:
 Examples:
   stateshift plan /data/sp-1 --job accounts:job
   stateshift plan /data/sp-1 --job accounts:job -o plan.json
+  stateshift plan /data/sp-1 --job accounts:job --sample 5
   stateshift plan /data/sp-1 --like build/probe --target flink -o plan.json
   stateshift plan /data/sp-1 --parallelism 8 --compression snappy --json
   stateshift migrate /data/sp-1 /data/sp-1-v2 --plan plan.json
@@ -75,6 +80,7 @@ Exit status 0: there is a plan, even if nothing has to change; 1: the check refu
     default=True,
     help="Do not count entries and bytes, which requires reading all keyed state once.",
 )
+@sample_options
 @migration_options
 @spark_change_options
 @query_options
@@ -85,6 +91,7 @@ def command(
     side: NewSide,
     file: OutputFile | None,
     counted: bool,
+    sample: SampleOptions | None,
     options: MigrationOptions,
     with_json: bool,
     **_: Any,
@@ -92,10 +99,12 @@ def command(
     """Plan the migration of SAVEPOINT to the types of a job: what reads, converts and writes each state, and how much.
 
     One entry of each state that changes is converted as a trial. Needs no Spark; the savepoint is only read.
+    With --sample or --key, entries are shown before and after, as the migration converts them.
     With spark:CHECKPOINT and --query, the new query is planned by Spark, and the plan says what becomes of each store.
     """
     from ...state.migration.plan_file import FORMAT, VERSION
     from ..render.plan import plan_lines
+    from ..render.samples import sample_lines
 
     if is_spark(savepoint):
         refuse_options("a plan for a Spark query's checkpoint does not take {}", others_than=_OF_A_QUERY)
@@ -103,37 +112,58 @@ def command(
     else:
         told = f"a plan for a savepoint does not take {{}}{spark_is_meant(savepoint)}"
         refuse_options(told, names=ONLY_OF_QUERIES | OF_CHANGES)
-        plan = _planned(savepoint, side.unless_types_stay(savepoint, options), options, counted=counted)
+        plan = _planned(
+            savepoint, side.unless_types_stay(savepoint, options), options, sample, counted=counted, tells=not with_json
+        )
     if file is not None:
         with file.opened() as stream:
             stream.write(plan.to_json())
     if with_json:
-        print_json({"format": FORMAT, "version": VERSION, **plan.to_data()})
+        beside = {} if plan.samples is None else {"samples": plan.samples.to_data()}
+        print_json({"format": FORMAT, "version": VERSION, **plan.to_data(), **beside})
     else:
-        print_styled([*plan_lines(plan), *_next_steps(plan, file)])
+        shown = [] if plan.samples is None else [*sample_lines(plan.samples), []]
+        print_styled([*plan_lines(plan), *shown, *_next_steps(plan, file)])
     return Status.DONE
 
 
-def _planned(savepoint: str, side: NewSide | None, options: MigrationOptions, *, counted: bool) -> PlanFile:
+def _planned(
+    savepoint: str,
+    side: NewSide | None,
+    options: MigrationOptions,
+    sample: SampleOptions | None,
+    *,
+    counted: bool,
+    tells: bool,
+) -> PlanFile:
+    """Plan a migration; if the trial fails, `tells`: the entries that were asked for are printed before its error."""
     from ...state.migration.planning import make_plan
+    from ...state.migration.preparation import prepare
+    from ..render.samples import sample_lines
     from ..revisions import code_of
 
     description = None if side is None else side.describe()
     stored = open_savepoint(savepoint)
-    with spinning("planning") as show:
-        plan = make_plan(
-            stored,
-            description,
-            options,
-            _new_types(side),
-            place=savepoint,
-            counted=counted,
-            code_of=code_of,
-            progress=show,
-        )
+    samples = None if sample is None else sample.of(stored, prepare(stored, description, options).plan)
+    try:
+        with spinning("planning") as show:
+            plan = make_plan(
+                stored,
+                description,
+                options,
+                _new_types(side),
+                place=savepoint,
+                counted=counted,
+                code_of=code_of,
+                progress=show,
+            )
+    except ValueNotConvertible:
+        if tells and samples is not None:
+            print_styled(sample_lines(samples))
+        raise
     if stored.missing_timers:
         print_notice(stored.missing_timers)
-    return plan
+    return attrs.evolve(plan, samples=samples)
 
 
 def _new_types(side: NewSide | None) -> NewTypes:

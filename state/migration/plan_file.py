@@ -31,6 +31,7 @@ from .options_data import options_from_data, options_to_data
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ...compat.entry_samples import EntrySamples
     from ...compat.plain_data import Fields
     from ..savepoint.reader import Savepoint
 
@@ -176,6 +177,7 @@ class PlanFile:
         operators: The operators, each with its states; plain data, as in the file.
         typed: Of a query's checkpoint, the options of the command as they were typed; None: it is of a savepoint.
         options_sha256: The digest of the options with which it was made; "" if a file does not say it.
+        samples: Entries before and after, if they were asked for; no file has them.
     """
 
     stateshift: str
@@ -187,6 +189,7 @@ class PlanFile:
     operators: list[dict[str, Any]]
     typed: dict[str, Any] | None = None
     options_sha256: str = attrs.Factory(lambda self: self._options_digest(), takes_self=True)
+    samples: EntrySamples | None = attrs.field(default=None, eq=False, repr=False)
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{count:,} {action}" for action, count in self.summary.get("states", {}).items() if count)

@@ -6,12 +6,14 @@ state also reads a part of it.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from ..entry_keys import encode
 from ..formats.flink.blocks import Block
+from ..formats.flink.keyed_readers import open_keyed
 from ..formats.flink.keyed_stream import KeyedReader
 from ..formats.flink.state_kinds import keyed_kind
 from ..key_groups import has_checked_hash, has_stable_hash, key_group, key_hasher
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from ...serializers.serializer import TypeSerializer
     from ..formats.flink.handles import KeyedHandle
     from ..formats.flink.keyed_stream import KeyedStreamHeader
+    from ..storage.files import Folder
 
 _LENGTH_BYTES = 4
 _MOST_SLOW_BYTES = 16 << 20
@@ -108,6 +111,27 @@ class ChosenKeys:
             else:
                 found.append(range(group, group + 1))
         return found
+
+
+@contextmanager
+def open_chosen(handle: KeyedHandle, folder: Folder, max_parallelism: int, chosen: ChosenKeys) -> Iterator[KeyedReader]:
+    """Open the keyed state that a handle points at with the entries of some keys alone, until the `with` block ends.
+
+    Args:
+        handle: From `_metadata`.
+        folder: The folder of that `_metadata`.
+        max_parallelism: The number of key groups of the operator.
+        chosen: The keys.
+
+    Raises:
+        UnknownSnapshot, UnsupportedFormat, CorruptSavepoint, LibraryNotFound: As `open_keyed`.
+    """
+    if (known := chosen.reader_of(handle)) is not None:
+        yield known
+        return
+    executor = chosen.executor_for(handle)
+    with open_keyed(handle, folder, max_parallelism, executor=executor, few=chosen.is_few) as reader:
+        yield ChosenReader.over(reader, chosen, handle, max_parallelism)
 
 
 @attrs.frozen(slots=False)

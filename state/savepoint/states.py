@@ -225,19 +225,15 @@ class SavepointState:
 
     @contextmanager
     def _opened(self, handle: KeyedHandle) -> Iterator[KeyedReader]:
-        chosen = self.chosen
-        if chosen is not None and (known := chosen.reader_of(handle)) is not None:
-            yield known
-            return
-        few, executor = (False, None) if chosen is None else (chosen.is_few, chosen.executor_for(handle))
         groups = self._stored.max_parallelism
-        with open_keyed(handle, self._folder, groups, executor=executor, few=few) as reader:
-            if chosen is None:
-                yield reader
-            else:
-                from .chosen_keys import ChosenReader
+        if self.chosen is None:
+            opened = open_keyed(handle, self._folder, groups)
+        else:
+            from .chosen_keys import open_chosen
 
-                yield ChosenReader.over(reader, chosen, handle, self._stored.max_parallelism)
+            opened = open_chosen(handle, self._folder, groups, self.chosen)
+        with opened as reader:
+            yield reader
 
     def of_keys(self, chosen: ChosenKeys) -> SavepointState:
         """Return the state with the entries of some keys alone: what reads it reads no other key groups."""

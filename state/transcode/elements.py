@@ -144,6 +144,14 @@ class _MapPiece:
         return shown(self._restored.deserialize(DataInputView(data))) if self._restored is not None else hex_shown(data)
 
 
+def single_maps(plan: StatePlan, element: bytes) -> Iterator[bytes]:
+    """Yield the entries of a broadcast map, each as a map of its own; raises as `BroadcastMaps.transcode`."""
+    source = DataInputView(element)
+    key, value = _MapPiece(plan, plan.user_key, plan.old.key), _MapPiece(plan, plan.value, plan.old.value)
+    for _ in range(source.read_size("entries of a broadcast map")):
+        yield b"".join(((1).to_bytes(4, "big"), key.passed(source), value.passed(source)))
+
+
 def _entry_aside(
     error: StateShiftError, source: DataInputView, start: int, key: _MapPiece, value: _MapPiece
 ) -> BadValue | None:
