@@ -13,8 +13,13 @@ from .spark_options import OF_CHANGES, ONLY_OF_QUERIES, SparkOptions
 from .spark_queries import built, require_new_side
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..compat.entry_samples import EntrySamples
     from ..state.migration.plan_file import PlanFile
+    from ..state.migration.queries.preparation import PreparedCopy
     from ..state.migration.report import MigrationReport
+    from .samples import SampleOptions
 
 OF_PLANS = {"like"} | ONLY_OF_QUERIES | OF_CHANGES
 """The arguments of which a plan says the values."""
@@ -46,14 +51,20 @@ def migrate_spark(source: str, target: str, plan: str, *, dry_run: bool) -> Migr
     return attrs.evolve(report, plan_file=_plan_file(report, options)) if dry_run else report
 
 
-def planned_query(source: str) -> PlanFile:
+def planned_query(source: str, sample: SampleOptions | None = None) -> PlanFile:
     """Plan the migration of a checkpoint as the options of the running command say.
+
+    Args:
+        source: The checkpoint.
+        sample: Which entries are shown before and after; None: none.
 
     Raises:
         UsageError: Not one new side is given.
     """
     options = SparkOptions.given()
-    return _plan_file(_migrated(source, "", options, dry_run=True), options)
+    report = _migrated(source, "", options, dry_run=True, sampled=None if sample is None else sample.of_query)
+    samples = None if report.plan_file is None else report.plan_file.samples
+    return attrs.evolve(_plan_file(report, options), samples=samples)
 
 
 def _plan_file(report: MigrationReport, options: SparkOptions) -> PlanFile:
@@ -72,6 +83,7 @@ def _migrated(
     *,
     dry_run: bool,
     expected: PlanFile | None = None,
+    sampled: Callable[[PreparedCopy], EntrySamples] | None = None,
 ) -> MigrationReport:
     """Migrate a checkpoint; errors name options of the command line."""
     require_new_side(options)
@@ -95,4 +107,5 @@ def _migrated(
             require_recording=options.require_recording,
             dry_run=dry_run,
             expected=expected,
+            sampled=sampled,
         )

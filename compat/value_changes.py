@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..serializers.compatibility import Path
-from ..serializers.json_forms import plain
+from ..serializers.plain_forms import plain
 from .entry_samples import Did, EntryChange
 from .type_difference import Kind, compare_types
 
@@ -41,12 +41,14 @@ class ValueRules:
         retyped: The paths at which one type becomes another.
         rules: The rules of findings, by path.
         converter: The name of the converter that makes the value; "": there is none.
+        converted: The names of the functions that make fields, by path.
     """
 
     renames: Mapping[str, str] = attrs.field(factory=dict)
     retyped: frozenset[str] = frozenset()
     rules: Mapping[str, str] = attrs.field(factory=dict)
     converter: str = ""
+    converted: Mapping[str, str] = attrs.field(factory=dict)
 
     @classmethod
     def of(
@@ -164,7 +166,7 @@ class _Found:
             old=old,
             new=new,
             old_path=was if was != path else "",
-            by=self.rules.converter if did is Did.CONVERTED else "",
+            by=self.rules.converted.get(path, self.rules.converter) if did is Did.CONVERTED else "",
             rule=self.rules.rules.get(path, ""),
         )
 

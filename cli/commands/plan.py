@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _NOT_IN_A_PLAN = ("--allow-root", "--checkpoint-root", "--redact")
 
 
-_OF_A_QUERY = {"savepoint", "file", "force", "with_json", "redact"} | OF_PLANS
+_OF_A_QUERY = {"savepoint", "file", "force", "with_json", "redact", "sample", "key"} | OF_PLANS
 
 
 def _is_plan(file: Path) -> bool:
@@ -108,7 +108,7 @@ def command(
 
     if is_spark(savepoint):
         refuse_options("a plan for a Spark query's checkpoint does not take {}", others_than=_OF_A_QUERY)
-        plan = planned_query(savepoint)
+        plan = planned_query(savepoint, sample)
     else:
         told = f"a plan for a savepoint does not take {{}}{spark_is_meant(savepoint)}"
         refuse_options(told, names=ONLY_OF_QUERIES | OF_CHANGES)

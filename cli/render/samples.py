@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, assert_never
 from ...compat.entry_samples import Did, Dropped, Fate
 from ...compat.reference_time import millis_text
 from ...serializers.errors import values_are_redacted
-from ...serializers.json_forms import plain
-from ...serializers.wording import json_text, many
+from ...serializers.plain_forms import plain, value_text
+from ...serializers.wording import many
 from ..output import Column, Table
 
 if TYPE_CHECKING:
@@ -139,5 +139,5 @@ def _told(change: EntryChange, entry: SampledEntry) -> str:
 
 def _text(form: Any, most: int = _MOST_OF_PART) -> str:
     """Return a value as a text of limited length."""
-    text = form if isinstance(form, str) and values_are_redacted() else json_text(plain(form))
+    text = form if isinstance(form, str) and values_are_redacted() else value_text(form)
     return text if len(text) <= most else f"{text[: most - 1]}…"

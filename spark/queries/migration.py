@@ -29,15 +29,16 @@ from .new_side import new_side
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from ...compat.description import JobDescription
+    from ...compat.entry_samples import EntrySamples
     from ...compat.queries.changes import FieldChanges
     from ...state.migration.plan_file import PlanFile
-    from ...state.migration.queries.preparation import NewSide
+    from ...state.migration.queries.preparation import NewSide, PreparedCopy
     from ...state.migration.report import MigrationReport
 
 
@@ -56,6 +57,7 @@ def migrate_checkpoint(
     require_recording: bool = False,
     dry_run: bool = False,
     expected: PlanFile | None = None,
+    sampled: Callable[[PreparedCopy], EntrySamples] | None = None,
 ) -> MigrationReport:
     """Copy a checkpoint, with the state of its last committed batch under the types of a new query.
 
@@ -80,6 +82,7 @@ def migrate_checkpoint(
         require_recording: Whether it is an error that neither `was` nor a recording says what the old query computed.
         dry_run: Whether to plan only.
         expected: The plan that it has to follow; None: any.
+        sampled: With `dry_run`: a function that returns entries before and after, which the plan file then has.
 
     Raises:
         DeclarationError: Neither `query` nor `like` is given, or both are; or `was` did not write the checkpoint.
@@ -103,7 +106,9 @@ def migrate_checkpoint(
         if expected is not None:
             expected.require_same(query_plan_file(report, expected.new_types, expected.typed or {}))
         if dry_run:
-            report = attrs.evolve(report, plan_file=query_plan_file(report, NewTypes()))
+            samples = None if sampled is None else sampled(prepared)
+            plan_file = attrs.evolve(query_plan_file(report, NewTypes()), samples=samples)
+            report = attrs.evolve(report, plan_file=plan_file)
         else:
             copy = Copy(prepared, folder)
             copied = attrs.evolve(prepared.query, query_id=copy.new_id if new_query_id else old.log.query_id)

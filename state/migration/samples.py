@@ -176,7 +176,7 @@ class _Sampling:
                         stream.take(taken, self.choice.first)
             return
         most, left_bytes = self.choice.first, _MOST_READ_BYTES
-        spread = _evenly(handles, most)
+        spread = evenly(handles, most)
         for at, handle in enumerate([*spread, *(one for one in handles if one not in spread)], 1):
             lacking = [one for one in taken.values() if len(one.entries) < most and not one.not_shown]
             if not lacking or left_bytes <= 0:
@@ -219,7 +219,7 @@ class _Sampling:
                     taken.entries.append(attrs.evolve(elements.entry(element), subtask=None if is_map else subtask))
 
 
-def _evenly(items: Sequence[T], count: int) -> list[T]:
+def evenly(items: Sequence[T], count: int) -> list[T]:
     """Return some items, spread over all."""
     count = min(count, len(items))
     return [items[at * len(items) // count] for at in range(count)]
@@ -256,7 +256,7 @@ class _Stream:
 
     def take_spread(self, taken: Mapping[str, _Taken], quota: int, groups: int) -> None:
         """Take an entry of each state from each of some key groups."""
-        for group in _evenly([*self.handle.group_sizes(self.handle.key_groups)], groups):
+        for group in evenly([*self.handle.group_sizes(self.handle.key_groups)], groups):
             wanted = {name: one for name, one in taken.items() if len(one.entries) < quota}
             for block in self._blocks(wanted, range(group, group + 1)):
                 name = self.reader.header.states[block.state_id].name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from spark_checkpoints import place
 
 
 @pytest.fixture
@@ -77,3 +78,34 @@ def test_a_key_that_no_operator_can_have_is_refused(run, account):
 
     assert ran.status == 2
     assert "no operator can have the key nobody" in ran.stderr
+
+
+SPARK = ["--like", f"spark:{place('aggregation')}", "--keep-field", "0:value.sum", "--fill", "0:value.max=null",
+         "--fill", "0:value.count=0", "--fill", "0:value.sum#2=0.0", "--fill", "0:value.count#2=0"]  # fmt: skip
+
+
+def test_entries_of_a_spark_query_are_what_its_copy_has(run, tmp_path):
+    source, copy = f"spark:{place('checksums')}", f"spark:{tmp_path / 'copy'}"
+
+    samples = run("plan", source, *SPARK, "--sample", 1000, "--json").data["samples"]
+    assert run("migrate", source, copy, *SPARK).status == 0
+
+    (state,) = samples["states"]
+    assert state["is_all"]
+    for side, of in ((source, ("key", "old")), (copy, ("new_key", "new"))):
+        lines = map(json.loads, run("export", side).stdout.splitlines())
+        stored = sorted(json.dumps([line["key"], line["value"]]) for line in lines)
+        assert stored == sorted(json.dumps([entry[name] for name in of]) for entry in state["entries"])
+    assert {(one["path"], one["did"], one["rule"]) for one in state["entries"][0]["changes"]} == {
+        (f"$.value.{name}", "defaulted", "SPK-3") for name in ("max", "count", "sum#2", "count#2")
+    }
+
+
+def test_entries_of_a_key_of_a_spark_query(run):
+    key = '{"k": "x"}'
+    ran = run("plan", f"spark:{place('checksums')}", *SPARK, "--key", key, "--json")
+
+    (state,) = ran.data["samples"]["states"]
+    assert state["entries"]
+    assert {entry["key"]["k"] for entry in state["entries"]} == {"x"}
+    assert ran.data["samples"]["keys"] == [key]

@@ -142,23 +142,39 @@ class VariableConversion:
         assert self.operator.was is not None  # noqa: S101 - what starts empty has no entries
         return self.operator.was.index(name)
 
+    def each(self, source: int, key: pa.StructArray, value: pa.StructArray) -> tuple[pa.StructArray, pa.StructArray]:
+        """Return new keys and values of entries, of which none is merged: with those of the old ones, by columns.
+
+        Args:
+            source: The partition of the old entries.
+            key: The old keys.
+            value: The old values.
+        """
+        if self.variable.is_same:
+            return key, value
+        rows = self._of_columns(source, key, value)
+        return rows.key, self._whole(rows)
+
     def _converted(self, source: int, keys: Sequence[bytes], values: Sequence[bytes]) -> _Rows:
-        was, now, deadlines = self.variable.was, self.variable.now, self.variable.deadlines
+        was = self.variable.was
         assert was.family is not None  # noqa: S101 - variables are column families
         encoding = RowEncoding(was.family.writers if self._is_avro else None)
         key = encoding.decode_keys(keys, *_key_of(was))
+        return self._of_columns(source, key, encoding.decode_values(values, _value_of(was)))
+
+    def _of_columns(self, source: int, key: pa.StructArray, value: pa.StructArray) -> _Rows:
+        was, now, deadlines = self.variable.was, self.variable.now, self.variable.deadlines
         group, *rest = [key] if was.kind in {"value", "list"} else key.flatten()
         group, partition = moved_keys(self.variable, source, group)
         if was.kind == "map":
             rest = [_applied(self.variable.user_key.convert, rest[0])]
         key = joined([group, *rest], _key_of(now)[0]) if rest else group
-        value = encoding.decode_values(values, _value_of(was))
         deadline = None
         if deadlines.were:
             value, ends = value.flatten()
             deadline = _longs(ends) + deadlines.later_ms
         if deadlines.are and not deadlines.were:
-            deadline = np.full(len(values), deadlines.at_ms, np.int64)
+            deadline = np.full(len(value), deadlines.at_ms, np.int64)
         elif not deadlines.are:
             deadline = None
         value = _applied(self.variable.value.convert, value)
