@@ -16,6 +16,7 @@ from ..compat.description import StateKind
 from ..compat.edits import is_called
 from ..compat.lazy_tables import is_reduced, state_in, versions_of
 from ..compat.plain_data import fields_of, plain
+from ..compat.spread import Share, Spread
 from ..compat.type_difference import state_type_text
 from ..serializers.errors import (
     LibraryNotFound,
@@ -26,7 +27,6 @@ from ..serializers.errors import (
 )
 from ..state.backends.lazy_forms import old_among
 from ..state.progress import size_text
-from ..state.savepoint.sizes import Share, Spread
 from ..state.savepoint.states import Measure
 from .failures import error_data
 from .progress import spinning

@@ -11,20 +11,20 @@ from ...compat.description import StateKind
 from ...compat.explain import MUST_DECLARE
 from ...compat.plan import StateAction
 from ...compat.reference_time import millis_text
+from ...compat.spread import Spread
 from ...serializers.errors import shown
 from ...serializers.wording import many
 from ...state.formats.spark.commit_log import source_offsets
 from ...state.progress import size_text
-from ...state.savepoint.sizes import Spread
 from ..inspect_data import share_of
 from ..output import Column, is_terminal, styled_table, text_width
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from ...compat.spread import Share
     from ...state.formats.spark.reader import SparkCheckpoint, SparkOperator
     from ...state.savepoint.reader import Savepoint, SavepointOperator
-    from ...state.savepoint.sizes import Share
     from ..inspect_data import Inspected, OperatorView, StateView
     from ..output import Line, Row, Span
 

@@ -10,13 +10,14 @@ from hypothesis import given
 
 from stateshift import Savepoint, StateShiftError
 from stateshift.compat.description import StateKind
+from stateshift.compat.spread import Spread
 from stateshift.serializers.flink.namespaces import TimeWindowSerializer, VoidNamespaceSerializer
 from stateshift.serializers.primitives.numeric import LongSerializer, LongSerializerSnapshot
 from stateshift.serializers.primitives.text import StringSerializer, StringSerializerSnapshot
 from stateshift.state.entry_keys import EntryKey, EntryKeyFormat, encode
 from stateshift.state.formats.flink.blocks import Block
 from stateshift.state.savepoint.largest_keys import KeyTally
-from stateshift.state.savepoint.sizes import Spread, measure_operator
+from stateshift.state.savepoint.sizes import measure_operator
 
 ENTRIES = st.lists(st.tuples(st.text(max_size=3), st.text(max_size=4), st.binary(max_size=9)), max_size=30)
 
