@@ -15,9 +15,9 @@ import attrs
 
 from ..serializers.errors import unless_redacted
 from .plain_data import fields_of, plain
-from .spread import Share, Spread
 
 if TYPE_CHECKING:
+    from .spread import Share, Spread
     from datetime import datetime
 
 

@@ -108,14 +108,25 @@ class StateTable:
             OldReaderUnavailable: No serializer reads its keys or values.
             DeclarationError: It is migrated lazily, so that its values have several types.
         """
-        state = operator.state(name)
+        return cls.over(operator, operator.state(name), exact=exact, chosen=chosen)
+
+    @classmethod
+    def over(
+        cls,
+        operator: SavepointOperator,
+        state: SavepointState,
+        *,
+        exact: bool = False,
+        chosen: ChosenKeys | None = None,
+    ) -> StateTable:
+        """Return the table of a state of an operator; raises as `of`."""
         _require_one_form(operator, state)
         described = state.description
         namespace = None if described.namespace is None else described.namespace.snapshot
         broadcast_key = None if described.key is None else described.key.snapshot
         key = operator.key if state.kind.is_keyed else broadcast_key
         table = cls(
-            name,
+            state.name,
             state.kind,
             operator.title,
             operator.folder,
@@ -246,7 +257,7 @@ class StateTable:
         for state_id, info in enumerate(reader.header.states):
             if info.name not in self.tables or not isinstance(self.columns, KeyedColumns):
                 continue
-            columns = self._columns_for(self.columns, reader, info)
+            columns = self.columns_for(self.columns, reader, info)
             blocks = blocks_ahead(reader, key_groups, [state_id])
             if among is not None:
                 blocks = (block for block in blocks if block.key_group in among)
@@ -255,8 +266,11 @@ class StateTable:
             for run in runs_of(blocks, reader.executor):
                 yield columns.batch(run, singly=one_by_one)
 
-    def _columns_for(self, columns: KeyedColumns, reader: KeyedReader, info: StateMetaInfo) -> KeyedColumns:
-        """Return the columns for a stream, with its own reader if its snapshots differ from the merged ones."""
+    def columns_for(self, columns: KeyedColumns, reader: KeyedReader, info: StateMetaInfo) -> KeyedColumns:
+        """Return the columns for a stream, with its own reader if its snapshots differ from the merged ones.
+
+        Only the columns themselves decode blocks; others read each entry as objects.
+        """
         value = saying_more(info.value, self.snapshots[2])
         own = (reader.header.key_snapshot, info.snapshot(NAMESPACE_SERIALIZER), value)
         if own == self.snapshots:

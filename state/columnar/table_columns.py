@@ -38,11 +38,39 @@ if TYPE_CHECKING:
     from ...serializers.columns.bytes_at import Flags, Places
     from ...serializers.columns.codec import ColumnCodec
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
+    from ..entry_keys import EntryKeyFormat
     from ..transcode.executor_choice import ExecutorName
     from .runs import Run
 
 _SIGN = -(1 << 63)
 _OF_KEYS = ("key", "namespace", "user_key", "timestamp_ms")
+
+
+@attrs.frozen
+class KeySpans:
+    """Where the keys of entries lie in their run.
+
+    Attributes:
+        starts: Where each key begins.
+        ends: Where it ends.
+        places: Where key and namespace end: what follows is the key within a map.
+    """
+
+    starts: Places
+    ends: Places
+    places: Places
+
+    @classmethod
+    def unknown(cls, count: int) -> KeySpans:
+        """Return places for so many keys, which are not known yet."""
+        return cls(*(np.zeros(count, np.int64) for _ in range(3)))
+
+    def put(self, row: int, begin: int, data: bytes, keys: EntryKeyFormat) -> None:
+        """Find the key of an entry in the bytes of the entry's key, which begin at `begin`."""
+        parts = keys.split(data)
+        self.starts[row] = begin + keys.key_start
+        self.ends[row] = self.starts[row] + len(parts.key)
+        self.places[row] = begin + len(data) - len(parts.user_key)
 
 
 @attrs.frozen
@@ -148,21 +176,37 @@ class KeyedColumns:
             odd = ~none(len(run))
         else:
             columns, odd = self._decoded(run)
+        return self._batch(run, columns, odd)
+
+    def batch_and_spans(self, run: Run, *, singly: bool = False) -> tuple[pa.RecordBatch, KeySpans]:
+        """Return the batch of a run, and where the keys lie in it; arguments and errors as in `batch`."""
+        spans = KeySpans.unknown(len(run))
+        if singly or len(run.raw) > MOST_BYTES:
+            columns: list[pa.Array] = []
+            odd = ~none(len(run))
+        else:
+            columns, odd = self._decoded(run, spans)
+        batch = self._batch(run, columns, odd)
+        for row in np.flatnonzero(odd).tolist():
+            spans.put(row, int(run.key_starts[row]), run.item(row)[0], self.reader.keys)
+        return batch, spans
+
+    def _batch(self, run: Run, columns: list[pa.Array], odd: Flags) -> pa.RecordBatch:
         if odd.any():
             columns = self._with_odd(run, columns, odd)
         if self._reads("key_group"):
             columns = [number_array(pa.int32(), run.key_groups.astype(np.int32)), *columns]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
-    def _decoded(self, run: Run) -> tuple[list[pa.Array], Flags]:
+    def _decoded(self, run: Run, spans: KeySpans | None = None) -> tuple[list[pa.Array], Flags]:
         """Decode what is read of the whole block; return the columns and the odd rows."""
-        columns, odd = self._decoded_keys(run) if self._reads(*_OF_KEYS) else ([], none(len(run)))
+        columns, odd = self._decoded_keys(run, spans) if self._reads(*_OF_KEYS) else ([], none(len(run)))
         if self.value is None or not self._reads("value"):
             return columns, odd
         found = self.value.decode(run.values)
         return [*columns, found.column], odd | found.odd | (found.ends != run.value_ends)
 
-    def _decoded_keys(self, run: Run) -> tuple[list[pa.Array], Flags]:
+    def _decoded_keys(self, run: Run, spans: KeySpans | None) -> tuple[list[pa.Array], Flags]:
         """Decode the columns of the keys of entries; each begins where the one before ends."""
         columns = []
         cells, odd = run.keys.skipped_to(prefix_size(self.max_parallelism))
@@ -174,12 +218,16 @@ class KeyedColumns:
         for name, codec in (("key", self.key), ("namespace", self.namespace)):
             found = codec.decode(cells)
             odd |= found.odd
+            if spans is not None and name == "key":
+                spans.starts[:], spans.ends[:] = cells.starts, found.ends
             begins, cells = cells.starts, cells.moved(found.ends)
             if self.reader.keys.is_ambiguous:
                 cells, wrong = _behind_length(cells, found.ends - begins)
                 odd |= wrong
             if name in self.codecs:
                 columns.append(found.column)
+        if spans is not None:
+            spans.places[:] = cells.starts
         if self.user_key is not None:
             found = self.user_key.decode(cells)
             odd |= found.odd

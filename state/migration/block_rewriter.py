@@ -26,7 +26,7 @@ from ...serializers.errors import (
 )
 from ...serializers.pickled.unpickler import trusting
 from ...serializers.views import SEPARATOR, DataInputView, DataOutputView
-from ..formats.flink.blocks import Block, join_pieces
+from ..formats.flink.blocks import Block, whole
 from ..formats.flink.meta_info import NAMESPACE_SERIALIZER, StateMetaInfo
 from ..formats.flink.state_kinds import info_snapshot, keyed_kind, state_kind
 from ..publication.lineage import StateCount
@@ -132,18 +132,8 @@ class Tally:
 
 def whole_runs(blocks: Iterator[Block], rewriters: Sequence[BlockRewriter | None]) -> Iterator[Block]:
     """Yield blocks; the pieces of a long block are joined if its transcoder needs all entries of a key group."""
-    pending: list[Block] = []
-    for block in blocks:
-        if pending and (pending[0].key_group, pending[0].state_id) != (block.key_group, block.state_id):
-            yield from join_pieces(pending)
-            pending = []
-        rewriter = rewriters[block.state_id]
-        if rewriter is not None and rewriter.transcoder.needs_whole_run:
-            pending.append(block)
-        else:
-            yield block
-    if pending:
-        yield from join_pieces(pending)
+    found = enumerate(rewriters)
+    return whole(blocks, {at for at, one in found if one is not None and one.transcoder.needs_whole_run})
 
 
 @attrs.frozen

@@ -20,7 +20,7 @@ from ...transcode.executor_choice import ExecutorName
 from ...transcode.frames import COMPLETE, NO_KEY, OVERSIZED, find_run, survey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
 END_MARK = 0xFFFF
 LAST_FLAG = 0x80
@@ -137,6 +137,21 @@ def join_pieces(blocks: Iterable[Block]) -> Iterator[Block]:
         pieces.append(block)
     if pieces:
         yield _joined(pieces)
+
+
+def whole(blocks: Iterable[Block], state_ids: Collection[int]) -> Iterator[Block]:
+    """Yield blocks; of some states, the pieces of a long block are joined, as in `join_pieces`."""
+    pending: list[Block] = []
+    for block in blocks:
+        if pending and (pending[0].key_group, pending[0].state_id) != (block.key_group, block.state_id):
+            yield from join_pieces(pending)
+            pending = []
+        if block.state_id in state_ids:
+            pending.append(block)
+        else:
+            yield block
+    if pending:
+        yield from join_pieces(pending)
 
 
 def _joined(pieces: list[Block]) -> Block:

@@ -1,0 +1,1 @@
+"""Statistics of the entries of savepoints and checkpoints, made in one pass."""
