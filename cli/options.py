@@ -427,7 +427,8 @@ edit_options = as_one(
 """`--drop`, `--rename-state`, `--rename-uid` and `--convert`; the command receives them as `edits`."""
 
 
-def _reference_time(_: click.Context, __: click.Parameter, text: str | None) -> datetime | None:
+def reference_time_of(_: click.Context, __: click.Parameter, text: str | None) -> datetime | None:
+    """Return the time that `--reference-time` names; None if it is not given."""
     from ..compat.reference_time import parse_time
 
     return None if text is None else parse_time(text)
@@ -548,7 +549,7 @@ migration_options = as_one(
     click.option(
         "--reference-time",
         metavar="TIME",
-        callback=_reference_time,
+        callback=reference_time_of,
         help="If state gains or loses TTL: the time stamp of its values, and the time of expiry. ISO 8601 with a "
         "zone. [default: when the run is planned]",
     ),

@@ -97,9 +97,14 @@ def close_output() -> None:
         _stdout().flush()
 
 
-def is_terminal() -> bool:
-    """Whether stdout is a terminal."""
-    return _stdout().isatty()
+def is_terminal(letters: str = "") -> bool:
+    """Whether stdout is a terminal, whose encoding has some letters."""
+    stream = _stdout()
+    try:
+        letters.encode(stream.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return stream.isatty()
 
 
 def write_text(text: str) -> None:

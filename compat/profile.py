@@ -17,8 +17,9 @@ from ..serializers.errors import unless_redacted
 from .plain_data import fields_of, plain
 
 if TYPE_CHECKING:
-    from .spread import Share, Spread
     from datetime import datetime
+
+    from .spread import Share, Spread
 
 
 @attrs.frozen

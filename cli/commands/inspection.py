@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
 import click
 
-from ..failures import Status, print_error, status_of
+from ..failures import Status, libraries_needed, print_error, status_of
 from ..options import (
     columns_option,
     common_options,
@@ -13,9 +16,36 @@ from ..options import (
     old_job_option,
     open_state,
     operator_option,
+    reference_time_of,
     savepoint_argument,
 )
 from ..output import print_json, print_styled
+from ..progress import show_progress
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from ...compat.profile import Profile
+    from ...state.formats.spark.reader import SparkCheckpoint
+    from ...state.savepoint.reader import Savepoint
+
+
+def _times_to_live(
+    _: click.Context, __: click.Parameter, given: tuple[str, ...]
+) -> dict[str, timedelta] | timedelta | None:
+    """Return how long values live: of all states, or by name."""
+    from ...state.plans.time_to_live import Duration
+
+    named: dict[str, timedelta] = {}
+    for text in given:
+        name, _sign, length = text.rpartition("=")
+        found = Duration.parsed(length)
+        if found is None or not found.nanos:
+            raise click.BadParameter(f"{length!r} is no time to live: write a number and a unit, such as 30d or 12 h")
+        named[name] = timedelta(milliseconds=found.millis)
+    if "" in named and len(named) > 1:
+        raise click.BadParameter("give one time for all states, or one for each")
+    return named.get("") or named or None
 
 
 @click.command(
@@ -27,12 +57,14 @@ Examples:
   stateshift inspect /data/savepoints/sp-1 --operator accounts --full
   stateshift inspect /data/savepoints/sp-1 --state account --keys 10
   stateshift inspect s3://bucket/savepoints/sp-1 --skew --json
+  stateshift inspect /data/savepoints/sp-1 --profile
+  stateshift inspect /data/savepoints/sp-1 --profile --state account --ttl 30d
   stateshift inspect spark:/data/checkpoints/clicks
   stateshift inspect /data/savepoints/orders --plan plans/orders.json
 
 A state that this release cannot read is listed with its class and `unsupported`; a migration copies its bytes.
-Values are not decoded. Keys are shown only with --keys: they may be personal data. With --redact only their sizes
-are shown. Needs neither the job nor its classes.""",
+Values are decoded only with --profile. Keys are shown only with --keys and --profile, which shows values, too: they may
+be personal data. With --redact only their sizes are shown. Needs neither the job nor its classes.""",
 )
 @savepoint_argument()
 @operator_option
@@ -51,6 +83,28 @@ are shown. Needs neither the job nor its classes.""",
     is_flag=True,
     help="Show how keyed state is spread over key groups and subtasks; of a Spark query, over its partitions.",
 )
+@click.option(
+    "--profile",
+    "with_profile",
+    is_flag=True,
+    help="Read all entries once, and show what they are, the largest states first: sizes, lengths of lists and maps, "
+    "heaviest keys, skew, ages, and of each field nulls, smallest and largest, most frequent constants.",
+)
+@click.option(
+    "--ttl",
+    "lives",
+    multiple=True,
+    metavar="[STATE=]TIME",
+    callback=_times_to_live,
+    help="With --profile: how long values with TTL live, which a savepoint does not say, such as 30d or 12 h; of one "
+    "state, or of all. Repeatable.",
+)
+@click.option(
+    "--reference-time",
+    metavar="TIME",
+    callback=reference_time_of,
+    help="With --profile: the time to which ages are counted. ISO 8601 with a zone. [default: now]",
+)
 @columns_option
 @old_job_option
 @import_option
@@ -65,12 +119,23 @@ def command(
     is_full: bool,
     keys: int,
     with_skew: bool,
+    with_profile: bool,
+    lives: dict[str, timedelta] | timedelta | None,
+    reference_time: datetime | None,
     with_json: bool,
 ) -> int:
     """Show what SAVEPOINT (a folder or URI with _metadata) holds: operators, states, readable types, entries, bytes.
 
     spark:PLACE is the checkpoint of a query of Spark's own operators: its batches, sources, operators and state stores.
     """
+    if with_profile:
+        if keys or with_skew:
+            raise click.UsageError("--profile shows the heaviest keys and the skew: leave out --keys and --skew")
+        profile = _profile(open_state(savepoint, plan, old_job), operator_name, state_name, reference_time, lives)
+        _print_profile(profile, is_full=is_full or state_name is not None, with_json=with_json)
+        return Status.DONE
+    if lives or reference_time:
+        raise click.UsageError(f"{'--ttl' if lives else '--reference-time'} goes with --profile")
     from ..inspect_data import Inspected, to_data
     from ..render.inspection import lines_of
 
@@ -85,3 +150,29 @@ def command(
         for error in errors:
             print_error(error, with_json=False, only_reads=True)
     return max((status_of(error) for error in errors), default=Status.DONE)
+
+
+def _profile(
+    opened: Savepoint | SparkCheckpoint,
+    operator: str | None,
+    state: str | None,
+    reference_time: datetime | None,
+    lives: dict[str, timedelta] | timedelta | None,
+) -> Profile:
+    with libraries_needed("fast"):
+        from ...state.profile.profile import profile
+    with show_progress() as show:
+        return profile(
+            opened, operator=operator, state=state, reference_time=reference_time, time_to_live=lives, progress=show
+        )
+
+
+def _print_profile(profile: Profile, *, is_full: bool, with_json: bool) -> None:
+    from ...compat.profile import profile_data
+    from ..render.profile import lines_of_profile
+
+    data = profile_data(profile)
+    if with_json:
+        print_json(data)
+    else:
+        print_styled(lines_of_profile(data, is_full=is_full))

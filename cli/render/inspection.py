@@ -17,7 +17,8 @@ from ...serializers.wording import many
 from ...state.formats.spark.commit_log import source_offsets
 from ...state.progress import size_text
 from ..inspect_data import share_of
-from ..output import Column, is_terminal, styled_table, text_width
+from ..output import Column, styled_table, text_width
+from .bars import bar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -32,8 +33,6 @@ _NUMBERS = (Column("entries", is_number=True), Column("bytes", is_number=True), 
 _STATES = (Column("state", is_name=True), Column("kind"), *_NUMBERS)
 _KEYS = (Column("state", is_name=True), Column("key"), Column("key group", is_number=True), *_NUMBERS)
 _RANGES = (Column("key groups", is_number=True), *_NUMBERS, Column(""))
-_BAR_WIDTH = 24
-_EIGHTHS = " ▏▎▍▌▋▊▉"
 _MOST_SUBTASKS = 16
 _MUCH = 2.0
 _KEY_WIDTH = 32
@@ -303,17 +302,9 @@ def _chart(
         numbers = [f"{share.entries:,}", f"{share.size_bytes:,}", _percent(share.size_bytes, whole)]
         texts = [*names[index : index + 1], f"{first}-{last}" if last > first else str(first), *numbers]
         is_much = share.size_bytes > _MUCH * whole * len(share.key_groups) / sum(len(one.key_groups) for one in every)
-        bar = (_bar(share.size_bytes, shares.largest), "red" if is_much else "green")
-        rows.append([*((text, "") for text in texts), bar])
+        drawn = (bar(share.size_bytes, shares.largest), "red" if is_much else "green")
+        rows.append([*((text, "") for text in texts), drawn])
     yield from styled_table(columns, rows, indent=4)
-
-
-def _bar(size: int, largest: int) -> str:
-    """Return a bar for a size, in eighths of a character on a terminal; it is never empty unless the size is 0."""
-    eighths = -(-size * _BAR_WIDTH * 8 // largest) if largest else 0
-    if is_terminal():
-        return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
-    return "#" * -(-eighths // 8)
 
 
 def _stateless(inspected: Inspected) -> Iterator[Line]:

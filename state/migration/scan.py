@@ -31,18 +31,18 @@ from ...serializers.errors import (
 from ...serializers.pickled.unpickler import trusting
 from ...serializers.wording import many
 from ..entry_keys import EntryKeyFormat, shown_key
-from ..formats.flink.keyed_readers import blocks_ahead, open_keyed
 from ..formats.flink.meta_info import NAMESPACE_SERIALIZER, MetaInfoKind
 from ..formats.flink.operator_stream import read_operator_stream
 from ..formats.flink.sources import open_stream
 from ..formats.flink.state_kinds import info_snapshot, keyed_kind
 from ..progress import Progress, ProgressMeter
+from ..savepoint.entry_pass import observe
 from ..savepoint.states import keyed_handles
 from ..transcode.executor_choice import choose_executor
 from ..transcode.factory import make_element_transcoder
 from ..transcode.objects import recode_all
 from ..transcode.transcoder import BadValue
-from .block_rewriter import BlockRewriter, whole_runs
+from .block_rewriter import BlockRewriter
 from .rewrite import count_elements
 
 if TYPE_CHECKING:
@@ -224,27 +224,21 @@ class _Keyed:
 def _read_keyed(
     what: _Keyed, handle: KeyedHandle, operator: SavepointOperator, take: Callable[[int], None] = lambda _: None
 ) -> None:
-    with open_keyed(handle, operator.folder, operator.max_parallelism) as reader:
-        header = reader.header
-        for info in header.states:
-            if info.name in reader.hidden:
-                found = what.states[info.name][1] if info.name in what.states else what.keys
-                if found is not None:
-                    found.not_scanned = reader.hidden[info.name]
-        reached = [
-            at
-            for at, info in enumerate(header.states)
+    def looks(reader: KeyedReader) -> dict[int, _Looks]:
+        for name, why in reader.hidden.items():
+            found = what.states[name][1] if name in what.states else what.keys
+            if found is not None:
+                found.not_scanned = why
+        return {
+            at: _looks(what, reader, at, operator)
+            for at, info in enumerate(reader.header.states)
             if info.name not in reader.hidden and (what.keys is not None or info.name in what.states)
-        ]
-        looks = [_looks(what, reader, at, operator) if at in reached else _Looks() for at in range(len(header.states))]
-        with located(file=reader.name):
-            rewriters = [look.rewriter for look in looks]
-            for block in whole_runs(blocks_ahead(reader, state_ids=reached) if reached else iter(()), rewriters):
-                if all(found.bytes_left <= 0 for _, found, _ in what.states.values()) and what.keys is None:
-                    return
-                take(len(block.data))
-                with located(state=header.states[block.state_id].name):
-                    looks[block.state_id].look(block)
+        }
+
+    def is_enough() -> bool:
+        return all(found.bytes_left <= 0 for _, found, _ in what.states.values()) and what.keys is None
+
+    observe(handle, operator.folder, operator.max_parallelism, looks, take=take, is_enough=is_enough)
 
 
 @attrs.define
@@ -254,6 +248,11 @@ class _Looks:
     rewriter: BlockRewriter | None = None
     found: _Found | None = None
     parts: list[_Part] = attrs.field(factory=list)
+
+    @property
+    def needs_whole_run(self) -> bool:
+        """Whether its transcoder needs all entries of a key group at once."""
+        return self.rewriter is not None and self.rewriter.transcoder.needs_whole_run
 
     def look(self, block: Block) -> None:
         try:
@@ -277,9 +276,6 @@ class _Looks:
             if self.found is None:
                 raise
             self.found.not_scanned = error.what.splitlines()[0]
-        except StateShiftError as error:
-            error.where.pop("offset", None)  # it is relative to the block, not to the file
-            raise
 
 
 @attrs.define

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...compat.profile import Ages, FieldProfile, Frequent
+from ...serializers.columns.bytes_at import numbers_at
 from ...serializers.columns.codec import CounterpartCodec, is_array, is_binary, is_text, spark_name
 from ...serializers.containers.columns import TtlCodec
 from ...serializers.enums.columns import EnumCodec
@@ -23,12 +24,15 @@ from .distributions import DistributionTally
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ...serializers.columns.bytes_at import Places
     from ...serializers.columns.codec import ColumnCodec
 
 MOST_FREQUENT = 10
 MOST_SHOWN = 256
 """How many characters or bytes of a smallest or largest value are kept."""
 _CLASS = "class"
+_WORD, _FEW = 8, 64
+_MASKS = np.array([((1 << 64) - 1) ^ ((1 << 8 * (_WORD - size)) - 1) for size in range(_WORD + 1)], np.uint64)
 _TWO_FORMS = "values of this field came in two forms, as some do not fit a column"
 
 
@@ -85,7 +89,7 @@ def _is_far(numbers: np.ndarray[Any, Any]) -> bool:
 
 
 def _cut(ages: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    return np.minimum(ages, (1 << 63) - 1).astype(np.int64)
+    return np.asarray(np.minimum(ages, (1 << 63) - 1)).astype(np.int64)
 
 
 @attrs.define
@@ -175,8 +179,8 @@ class FieldTallies:
             if role.is_stamped:
                 self.has_ages = True
                 self.ages.add(_children(column)[0])
-            for field, child in zip(kind, _children(column), strict=True):
-                self._add(f"{path}.{field.name}", child, roles, nulls)
+            for name, child in zip(_names(kind), _children(column), strict=True):
+                self._add(f"{path}.{name}", child, roles, nulls)
         elif is_array(kind) or pa.types.is_map(kind):
             self._add_items(path, known, column, roles)
         elif role.is_constant or pa.types.is_boolean(kind):
@@ -218,8 +222,8 @@ class FieldTallies:
         count = field.valid + field.nulls
         if field.classes is not None:  # it is null in records of other classes, which do not have it
             of, owners = field.classes
-            counts = self.fields[of].counts or {}
-            count = sum(counts.get(name, 0) for name in owners)
+            counts = self.fields[of].counts or Counter[Any]()
+            count = sum(counts[name] for name in owners)
         frequent = field.counts.most_common(MOST_FREQUENT) if field.counts else []
         smallest, largest = (_plain(value, field.kind) for value in (field.smallest, field.largest))
         return FieldProfile(
@@ -280,6 +284,14 @@ def _roles_of_classes(codec: RecordCodec, path: str) -> Iterator[tuple[str, _Rol
         yield from inner.items()
 
 
+def _names(kind: pa.StructType) -> Iterator[str]:
+    """Yield the names of the fields; of two of one name, which a query of Spark may have, the second has a number."""
+    seen: Counter[str] = Counter()
+    for field in kind:
+        seen[field.name] += 1
+        yield field.name if seen[field.name] == 1 else f"{field.name}#{seen[field.name]}"
+
+
 def _children(column: pa.StructArray) -> list[pa.Array]:
     """Return the fields of a struct, null where the struct is."""
     if column.null_count:
@@ -287,11 +299,10 @@ def _children(column: pa.StructArray) -> list[pa.Array]:
     return [column.field(at) for at in range(column.type.num_fields)]
 
 
-def _lengths(column: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _lengths(column: pa.Array) -> Places:
     if not pa.types.is_map(column.type):
         return pc.list_value_length(column.drop_null()).to_numpy().astype(np.int64)  # type: ignore[no-any-return]
-    offsets = column.offsets.to_numpy().astype(np.int64)
-    lengths = np.diff(offsets)
+    lengths: Places = np.diff(column.offsets.to_numpy().astype(np.int64))
     return lengths[pc.is_valid(column).to_numpy(zero_copy_only=False)] if column.null_count else lengths
 
 
@@ -311,9 +322,32 @@ def _range(column: pa.Array) -> tuple[Any, Any]:
     kind = column.type
     if pa.types.is_temporal(kind):
         column = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
+    elif is_text(kind) or is_binary(kind):
+        column = _extremes(column)
+        if is_text(kind):  # Spark accepts text that is not UTF-8
+            column = column.cast(pa.large_binary())
     found = pc.min_max(column)
     smallest, largest = found["min"].as_py(), found["max"].as_py()
     return (None, None) if smallest != smallest else (smallest, largest)  # noqa: PLR0124 - all are NaN
+
+
+def _extremes(column: pa.Array) -> pa.Array:
+    """Return the few texts among which the smallest and largest are: those whose first 8 bytes are."""
+    column = column.drop_null() if column.null_count else column
+    _, places, buffer = column.buffers()
+    size = 0 if buffer is None else len(buffer)
+    wide = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
+    offsets = np.frombuffer(places, np.dtype(np.int64 if wide else np.int32))[
+        column.offset : column.offset + len(column) + 1
+    ]
+    rows = int(np.searchsorted(offsets[:-1], size - _WORD, side="right")) if size >= _WORD else 0
+    if rows < _FEW:
+        return column
+    # An unaligned load from each offset; what lies behind a short text is masked.
+    words = numbers_at(np.frombuffer(buffer, np.uint8), offsets[:rows].astype(np.int64), ">u8")
+    words &= _MASKS[np.minimum(np.diff(offsets[: rows + 1]), _WORD)]
+    among = np.flatnonzero((words == words.min()) | (words == words.max()))
+    return column.take(pa.array(np.concatenate([among, np.arange(rows, len(column))])))
 
 
 def _plain(value: Any, kind: pa.DataType) -> Any:
@@ -330,10 +364,11 @@ def _plain(value: Any, kind: pa.DataType) -> Any:
             )
         except (pa.ArrowException, ValueError):
             return value
+    if is_text(kind):
+        text = value.decode("utf-8", "replace")
+        return text[:MOST_SHOWN] + "…" * (len(text) > MOST_SHOWN)
     if isinstance(value, bytes):
         return value[:MOST_SHOWN].hex() + "…" * (len(value) > MOST_SHOWN)
-    if isinstance(value, str):
-        return value[:MOST_SHOWN] + "…" * (len(value) > MOST_SHOWN)
     if isinstance(value, float) and value in {float("inf"), float("-inf")}:
         return str(value)
     return value if isinstance(value, int | float) else str(value)

@@ -63,7 +63,7 @@ def pass_keyed(
     Raises:
         CorruptSavepoint: The bytes are damaged; the error has file, state and key.
     """
-    done = _KeyedPass(plan, reference_ms)
+    done = _KeyedPass(plan, handle.key_groups if key_groups is None else key_groups, reference_ms)
     observe(handle, folder, plan.max_parallelism, done.observers, key_groups=key_groups, executor=executor, take=take)
     return done.result()
 
@@ -74,10 +74,12 @@ class _KeyedPass:
 
     Attributes:
         plan: The operator.
+        key_groups: The key groups that are read.
         reference_ms: The time to which ages are counted.
     """
 
     plan: OperatorPlan
+    key_groups: range
     reference_ms: int
     _looks: dict[int, _Look] = attrs.field(factory=dict)
     _weights: KeyWeights = attrs.field(init=False)
@@ -169,7 +171,7 @@ class _Look:
     ) -> _Look:
         """Return what looks at a state of a stream."""
         columns = [_columns_of(table, reader, info) for table in plan.tables]
-        tally = StateTally.of(plan, of.reference_ms, of.plan.max_parallelism)
+        tally = StateTally.of(plan, of.reference_ms, of.key_groups)
         spans = None
         if info.kind is MetaInfoKind.KEY_VALUE_V2:
             tally.unknown = _ASYNCHRONOUS

@@ -18,9 +18,9 @@ from .keyed_pass import pass_keyed
 from .tallies import OperatorTally
 
 if TYPE_CHECKING:
-    from ...compat.description import StateKind
     from collections.abc import Collection, Iterator, Sequence
 
+    from ...compat.description import StateKind
     from ..formats.flink.handles import KeyedHandle
     from ..runner import Conditions, Take
     from ..savepoint.reader import SavepointOperator
@@ -40,6 +40,7 @@ class StatePlan:
         tables: Its columns: the usual ones, and those that can hold all values; none: values are not decoded.
         not_decoded: Why they are not decoded, or "".
         time_to_live_ms: How long its values live; None: it is not known.
+        stores_expiry: Whether values have the time at which they expire, as in stores of Spark.
     """
 
     name: str
@@ -47,6 +48,7 @@ class StatePlan:
     tables: tuple[StateTable, ...] = attrs.field(default=(), repr=False)
     not_decoded: str = ""
     time_to_live_ms: int | None = None
+    stores_expiry: bool = False
 
     @classmethod
     def of(cls, operator: SavepointOperator, state: SavepointState, time_to_live_ms: int | None) -> Self:

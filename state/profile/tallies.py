@@ -25,28 +25,32 @@ class PartSums:
     """The entries and bytes of each key group, or of each partition.
 
     Attributes:
+        start: The first key group or partition.
         entries: The numbers of entries.
         sizes: Their bytes.
     """
 
+    start: int
     entries: Any
     sizes: Any
 
     @classmethod
-    def of(cls, count: int) -> PartSums:
-        """Return the sums of so many parts, which are 0."""
-        return cls(np.zeros(count, np.int64), np.zeros(count, np.int64))
+    def of(cls, parts: range) -> PartSums:
+        """Return the sums of some parts, which are 0."""
+        return cls(parts.start, np.zeros(len(parts), np.int64), np.zeros(len(parts), np.int64))
 
     def add(self, parts: Places, sizes: Places) -> None:
         """Add entries, ordered by their parts."""
         begins = np.concatenate([[0], 1 + np.flatnonzero(np.diff(parts))]).astype(np.int64)
-        self.entries[parts[begins]] += np.diff(np.append(begins, len(parts)))
-        self.sizes[parts[begins]] += np.add.reduceat(sizes, begins)
+        at = parts[begins] - self.start
+        self.entries[at] += np.diff(np.append(begins, len(parts)))
+        self.sizes[at] += np.add.reduceat(sizes, begins)
 
     def merge(self, other: PartSums) -> None:
-        """Add other sums."""
-        self.entries += other.entries
-        self.sizes += other.sizes
+        """Add the sums of some of these parts."""
+        among = slice(other.start - self.start, other.start - self.start + len(other.entries))
+        self.entries[among] += other.entries
+        self.sizes[among] += other.sizes
 
 
 @attrs.define
@@ -82,10 +86,12 @@ class StateTally:
     not_counted: str = ""
 
     @classmethod
-    def of(cls, plan: StatePlan, reference_ms: int, parts: int) -> StateTally:
-        """Return the statistics of a state that was not read yet, with so many key groups or partitions; 0: none."""
-        fields = FieldTallies(AgesTally(reference_ms, plan.time_to_live_ms))
-        return cls(PartSums.of(parts) if parts else None, fields, not_decoded=plan.not_decoded)
+    def of(cls, plan: StatePlan, reference_ms: int, parts: range | None) -> StateTally:
+        """Return the statistics of a state that was not read yet, with some key groups or partitions; None: none."""
+        sums = None if parts is None else PartSums.of(parts)
+        fields = FieldTallies(AgesTally(reference_ms, plan.time_to_live_ms, is_left=plan.stores_expiry))
+        lengths = DistributionTally() if plan.kind.has_user_keys and parts is not None else None
+        return cls(sums, fields, lengths=lengths, not_decoded=plan.not_decoded)
 
     def add_run(self, run: Run) -> None:
         """Add the sizes of a run."""
@@ -124,7 +130,7 @@ class StateTally:
             self.parts.merge(other.parts)
         if self.lengths is not None and other.lengths is not None:
             self.lengths.merge(other.lengths)
-        else:
+        else:  # keys were forgotten, so that some maps may have been counted in parts
             self.lengths = None
 
 
@@ -143,8 +149,5 @@ class OperatorTally:
     def merge(self, other: OperatorTally) -> None:
         """Add what another tally has counted."""
         for name, state in other.states.items():
-            if name in self.states:
-                self.states[name].merge(state)
-            else:
-                self.states[name] = state
+            self.states[name].merge(state)
         self.top.add(other.top.keys, other.top.missing_bytes)

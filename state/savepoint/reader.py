@@ -55,16 +55,19 @@ from .states import SavepointState, keyed_handles, keyed_states, operator_states
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime, timedelta
 
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
 
+    from ...compat.profile import Profile
     from ...serializers.serializer import TypeSerializer
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
     from ..directory.committed_state import QueryFacts
     from ..formats.flink.roots import AllowedRoot
     from ..job import Job
+    from ..progress import Progress
     from ..publication.lineage import FileDigest
     from .opaque_state import CarriedState
     from .quarantine import QuarantinedValue
@@ -605,6 +608,41 @@ class Savepoint(StoredSavepoint):
     def measure(self, *, keys: int = 0) -> tuple[OperatorSizes, ...]:
         """Return the sizes of all operators with state; raises as `SavepointOperator.measure`."""
         return tuple(operator.measure(keys=keys) for operator in self.operators if operator.stored.has_state)
+
+    def profile(
+        self,
+        *,
+        operator: str | None = None,
+        state: str | None = None,
+        reference_time: datetime | None = None,
+        time_to_live: Mapping[str, timedelta] | timedelta | None = None,
+        progress: Callable[[Progress], None] = lambda _: None,
+    ) -> Profile:
+        """Return what the entries are: how many, how large, how old, of which keys and values; found in one pass.
+
+        Args:
+            operator: The uid or id of an operator; None: all.
+            state: The name of a state; None: all.
+            reference_time: The time to which ages of values with TTL are counted; None: now.
+            time_to_live: How long values with TTL live, which Flink does not store: of each state by name, or by
+                `operator/state`; or of all.
+            progress: Called with the progress.
+
+        Raises:
+            StateNotFound: There is no such operator or state.
+            DeclarationError: The reference time has no time zone, or a time to live is of no state.
+            CorruptSavepoint: The bytes are damaged; the error has file, state and key.
+        """
+        from ..profile.profile import profile  # Arrow and numpy are not needed for most work
+
+        return profile(
+            self,
+            operator=operator,
+            state=state,
+            reference_time=reference_time,
+            time_to_live=time_to_live,
+            progress=progress,
+        )
 
     def dataset(self, state: str | None = None, operator: str | None = None, *, exact: bool = False) -> ds.Dataset:
         """Return a state as a dataset of Arrow, for DuckDB, Polars and others that read those.

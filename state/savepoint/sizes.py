@@ -8,22 +8,23 @@ from __future__ import annotations
 
 from collections import defaultdict
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import attrs
 
 from ...compat.spread import Share
 from ...serializers.errors import StateShiftError, located
-from ..formats.flink.keyed_readers import open_keyed
 from ..formats.flink.meta_info import MetaInfoKind
 from ..key_groups import key_group_range
+from .entry_pass import observe
 from .largest_keys import KeyTally, LargestKeys
 from .states import Measure, keyed_handles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from ..formats.flink.blocks import Block
+    from ..formats.flink.keyed_stream import KeyedReader
     from ..formats.flink.meta_info import StateMetaInfo
     from .reader import SavepointOperator
     from .states import SavepointState
@@ -143,8 +144,7 @@ def _walked(walk: _Walk, states: list[SavepointState], keys: int) -> list[StateS
     counts = {state.name: _Counts(state, _tally(operator, state, keys)) for state in states}
     try:
         with located(savepoint=operator.folder.place, operator=operator.title):
-            for info, block in walk.blocks(counts.keys()):
-                counts[info.name].add(info, block)
+            walk.over(counts)
             return [count.result() for count in counts.values()]
     except StateShiftError as error:
         return [StateSizes(state, None, error=error) for state in states]
@@ -157,27 +157,33 @@ class _Walk:
     Attributes:
         operator: The operator.
         progress: As in `measure_operator`.
-        foreign: The number of entries of other key groups that were found so far.
+        foreign: The number of entries of other key groups that were found.
     """
 
     operator: SavepointOperator
     progress: Callable[[int], None] | None
     foreign: int = 0
+    _seen: int = 0
+    _told: int = 0
 
-    def blocks(self, names: Collection[str]) -> Iterator[tuple[StateMetaInfo, Block]]:
-        """Yield the blocks of some states, subtask after subtask, each with its stream's description of the state."""
-        operator = self.operator
-        seen = told = 0
-        for handle in keyed_handles(operator.stored):
-            with open_keyed(handle, operator.folder, operator.max_parallelism) as reader:
-                of_id = {index: info for index, info in enumerate(reader.header.states) if info.name in names}
-                for block in reader.blocks(state_ids=of_id.keys()) if of_id else ():
-                    yield of_id[block.state_id], block
-                    seen += len(block.data)
-                    if self.progress is not None and seen - told >= _TELL_EVERY_BYTES:
-                        self.progress(seen)
-                        told = seen
-                self.foreign += reader.foreign
+    def over(self, counts: Mapping[str, _Counts]) -> None:
+        """Add up the blocks of some states, subtask after subtask."""
+
+        def observers(reader: KeyedReader) -> dict[int, _Counts]:
+            self.foreign += reader.foreign
+            found = {at: counts[one.name] for at, one in enumerate(reader.header.states) if one.name in counts}
+            for at, count in found.items():
+                count.begin(reader.header.states[at])
+            return found
+
+        for handle in keyed_handles(self.operator.stored):
+            observe(handle, self.operator.folder, self.operator.max_parallelism, observers, take=self._take)
+
+    def _take(self, size_bytes: int) -> None:
+        self._seen += size_bytes
+        if self.progress is not None and self._seen - self._told >= _TELL_EVERY_BYTES:
+            self.progress(self._seen)
+            self._told = self._seen
 
 
 def _tally(operator: SavepointOperator, state: SavepointState, keys: int) -> KeyTally | str | None:
@@ -193,19 +199,23 @@ def _tally(operator: SavepointOperator, state: SavepointState, keys: int) -> Key
 class _Counts:
     """Adds up the blocks of one state."""
 
+    needs_whole_run: ClassVar[bool] = False
+
     def __init__(self, state: SavepointState, tally: KeyTally | str | None) -> None:
         self._state = state
         self._tally = tally
         self._key_groups: dict[int, Measure] = defaultdict(Measure)
 
-    def add(self, info: StateMetaInfo, block: Block) -> None:
+    def begin(self, info: StateMetaInfo) -> None:
+        """Go on with a stream, which describes the state so."""
+        if self._tally is not None and info.kind is MetaInfoKind.KEY_VALUE_V2:
+            self._tally = _ASYNCHRONOUS
+
+    def look(self, block: Block) -> None:
         self._key_groups[block.key_group] += Measure.of(block)
         if isinstance(self._tally, KeyTally):
             if block.oversized:
                 self._tally = _OVERSIZED
-                return
-            if info.kind is MetaInfoKind.KEY_VALUE_V2:
-                self._tally = _ASYNCHRONOUS
             else:
                 self._tally.add(block)
 

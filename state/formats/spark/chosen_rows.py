@@ -95,7 +95,7 @@ def choose(store: SparkStore, kind: str, forms: Sequence[Any]) -> ChosenRows | N
     """
     key = store.require_schema().key
     group = group_of(key, kind)
-    types, hashed = dict(zip(group.names, group.fields, strict=True)), _hashed(group, kind)
+    types, hashed = dict(zip(group.names, group.fields, strict=True)), hashed_fields(group, kind)
     wanted, partitions, why = list[dict[str, str]](), set[int](), ""
     for form in forms:
         given = _given(group, hashed, form)
@@ -144,7 +144,7 @@ def _are_placed(
     return True
 
 
-def _hashed(group: SparkType, kind: str) -> dict[str, SparkField]:
+def hashed_fields(group: SparkType, kind: str) -> dict[str, SparkField]:
     """Return the fields by whose hash Spark spreads entries over partitions, by name."""
     beside = _BESIDE_HASHED.get(kind, ())
     return {name: one for name, one in zip(group.names, group.fields, strict=True) if name not in beside}
@@ -232,7 +232,7 @@ def key_type(store: SparkStore, kind: str) -> str:
     """Return the type of the grouping key of a store in words; "": it is not known."""
     if store.schema is None:
         return ""
-    return SparkType("struct", tuple(_hashed(group_of(store.schema.key, kind), kind).values())).describe()
+    return SparkType("struct", tuple(hashed_fields(group_of(store.schema.key, kind), kind).values())).describe()
 
 
 def stored_key(operator: SparkOperator) -> str:
@@ -250,7 +250,7 @@ def _keys(operator: SparkOperator) -> Iterator[str]:
                 columns = _columns(block.key, is_within=group is not store.require_schema().key)
                 if len(columns):
                     first = json_values(columns.slice(0, 1), group)[0]
-                    shown = {name: first[name] for name in _hashed(group, operator.kind)}
+                    shown = {name: first[name] for name in hashed_fields(group, operator.kind)}
                     yield str(unless_redacted(json_text(plain(shown))))
         except StateShiftError:  # what cannot be read is told by what reads it
             continue

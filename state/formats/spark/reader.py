@@ -42,11 +42,14 @@ from .store_files import PartitionFiles
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator, Sequence
+    from datetime import datetime
 
     import pyarrow as pa
 
     from ....compat.description import StateDescription
+    from ....compat.profile import Profile
     from ....serializers.spark_rows.spark_types import StoreSchema
+    from ...progress import Progress
     from .chosen_rows import ChosenRows
     from .store_files import Entries
 
@@ -65,12 +68,14 @@ class Block:
         key: The keys.
         value: The values.
         stored_keys: The bytes of the keys, as they are stored.
+        stored_values: The bytes of the values, where all entries of the partition are read.
     """
 
     partition: int
     key: pa.StructArray
     value: pa.StructArray
     stored_keys: Sequence[bytes] = attrs.field(repr=False)
+    stored_values: Sequence[bytes] = attrs.field(default=(), repr=False)
 
 
 @attrs.frozen
@@ -232,7 +237,7 @@ class SparkStore:
         for keys, values in self.stored_blocks(partition):
             with located(file=self._label(partition), operator=self.operator, state=self.name):
                 key, value = decode(keys, values)
-            block = Block(partition, key, value, keys)
+            block = Block(partition, key, value, keys, values)
             yield block if self.chosen is None else self.chosen.among(block)
 
     def _decoder(self) -> Callable[[Sequence[bytes], Sequence[bytes]], tuple[pa.StructArray, pa.StructArray]]:
@@ -568,6 +573,31 @@ class SparkCheckpoint:
             sources=() if last is None else tuple(source.name for source in last.sources),
             settings={} if last is None else last.settings,
         )
+
+    def profile(
+        self,
+        *,
+        operator: str | None = None,
+        state: str | None = None,
+        reference_time: datetime | None = None,
+        progress: Callable[[Progress], None] = lambda _: None,
+    ) -> Profile:
+        """Return what the entries are: how many, how large, how old, of which keys and values; found in one pass.
+
+        Args:
+            operator: The number or kind of an operator; None: all.
+            state: The name of a store; None: all.
+            reference_time: The time at which values with TTL have expired or not; None: now.
+            progress: Called with the progress.
+
+        Raises:
+            StateNotFound: There is no such operator or store.
+            DeclarationError: The reference time has no time zone.
+            CorruptFile, SavepointNotFound, UnsupportedFormat, LibraryNotFound: As `SparkStore.blocks_of`.
+        """
+        from ...profile.profile import profile  # Arrow and numpy are not needed for most work
+
+        return profile(self, operator=operator, state=state, reference_time=reference_time, progress=progress)
 
     @property
     def partitions(self) -> int:
