@@ -25,7 +25,7 @@ from ..progress import show_progress
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from ...compat.profile import Profile
+    from ...compat.profiles import Profile
     from ...state.formats.spark.reader import SparkCheckpoint
     from ...state.savepoint.reader import Savepoint
 
@@ -160,7 +160,7 @@ def _profile(
     lives: dict[str, timedelta] | timedelta | None,
 ) -> Profile:
     with libraries_needed("fast"):
-        from ...state.profile.profile import profile
+        from ...state.profiles.savepoint_profile import profile
     with show_progress() as show:
         return profile(
             opened, operator=operator, state=state, reference_time=reference_time, time_to_live=lives, progress=show
@@ -168,8 +168,8 @@ def _profile(
 
 
 def _print_profile(profile: Profile, *, is_full: bool, with_json: bool) -> None:
-    from ...compat.profile import profile_data
-    from ..render.profile import lines_of_profile
+    from ...compat.profiles import profile_data
+    from ..render.profiles import lines_of_profile
 
     data = profile_data(profile)
     if with_json:

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
 
-    from ...compat.profile import Profile
+    from ...compat.profiles import Profile
     from ...serializers.serializer import TypeSerializer
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
     from ..directory.committed_state import QueryFacts
@@ -633,7 +633,7 @@ class Savepoint(StoredSavepoint):
             DeclarationError: The reference time has no time zone, or a time to live is of no state.
             CorruptSavepoint: The bytes are damaged; the error has file, state and key.
         """
-        from ..profile.profile import profile  # Arrow and numpy are not needed for most work
+        from ..profiles.savepoint_profile import profile  # Arrow and numpy are not needed for most work
 
         return profile(
             self,

@@ -21,7 +21,15 @@ def test_the_largest_state_comes_first_and_its_heaviest_key(run, savepoint_of):
     )
     assert ["entries", "of", "a", "key,", "2.0", "on", "average,", "2", "at", "most"] in lines
     assert any(line[:1] == ["value.visits"] for line in lines)
-    assert max(map(len, ran.stdout.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_lines_are_as_wide_as_they_may_be(run, savepoint_of, monkeypatch, width):
+    monkeypatch.setattr(output, "_PIPED_WIDTH", width)
+    lines = run("inspect", savepoint_of("rocksdb-account-v1"), "--profile").stdout.splitlines()
+
+    assert max(map(len, lines[1:])) <= width
+    assert all("#" in line for line in lines if line.split()[:1] in (["account-by-name"], ["accounts"]))
 
 
 def test_json_has_all_figures(run, savepoint_of):

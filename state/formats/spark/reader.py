@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ....compat.description import StateDescription
-    from ....compat.profile import Profile
+    from ....compat.profiles import Profile
     from ....serializers.spark_rows.spark_types import StoreSchema
     from ...progress import Progress
     from .chosen_rows import ChosenRows
@@ -595,7 +595,7 @@ class SparkCheckpoint:
             DeclarationError: The reference time has no time zone.
             CorruptFile, SavepointNotFound, UnsupportedFormat, LibraryNotFound: As `SparkStore.blocks_of`.
         """
-        from ...profile.profile import profile  # Arrow and numpy are not needed for most work
+        from ...profiles.savepoint_profile import profile  # Arrow and numpy are not needed for most work
 
         return profile(self, operator=operator, state=state, reference_time=reference_time, progress=progress)
 

@@ -1,7 +1,7 @@
 """What the entries of a savepoint are: how many, how large, how old, of which keys and values, by state.
 
-This module has only the figures; `state.profile` finds them in one pass. All figures are exact, except for the heaviest
-keys of key groups with very many keys, which say how much can be missing.
+This module has only the figures; `state.profiles` finds them in one pass. All figures are exact, except for the
+heaviest keys of key groups with very many keys, which say how much can be missing.
 
 The distributions have fixed buckets: the bucket of a number is the number of its binary digits. So bucket 0 has the
 zeros, bucket 1 the ones, bucket 2 those from 2 to 3, bucket 11 those from 1024 to 2047.

@@ -9,9 +9,9 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift.state.profile import key_weights
-from stateshift.state.profile.distributions import DistributionTally
-from stateshift.state.profile.key_weights import HEAVIEST, KeyWeights, Weights, heaviest_rows
+from stateshift.state.profiles import key_weights
+from stateshift.state.profiles.distributions import DistributionTally
+from stateshift.state.profiles.key_weights import HEAVIEST, KeyWeights, Weights, heaviest_rows
 
 KEYS = [f"k{number}".encode() for number in range(40)]
 entries = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(KEYS), st.integers(1, 50)), max_size=200)

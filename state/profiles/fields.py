@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...compat.profile import Ages, FieldProfile, Frequent
+from ...compat.profiles import Ages, FieldProfile, Frequent
 from ...serializers.columns.bytes_at import numbers_at
 from ...serializers.columns.codec import CounterpartCodec, is_array, is_binary, is_text, spark_name
 from ...serializers.containers.columns import TtlCodec

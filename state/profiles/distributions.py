@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from ...compat.profile import Distribution
+from ...compat.profiles import Distribution
 
 if TYPE_CHECKING:
     from ...serializers.columns.bytes_at import Places

@@ -18,7 +18,7 @@ import attrs
 
 from ...compat.edits import is_called
 from ...compat.lazy_tables import state_in
-from ...compat.profile import HeaviestKeys, HeavyKey, OperatorProfile, Profile, Spreading, StateProfile
+from ...compat.profiles import HeaviestKeys, HeavyKey, OperatorProfile, Profile, Spreading, StateProfile
 from ...compat.reference_time import checked_time, length_ms, milliseconds, now
 from ...compat.spread import Share, Spread
 from ...compat.type_difference import state_type_text

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...serializers.wording import json_text, many
 from ...state.progress import size_text
-from ..output import Column, Table, line_width, styled_table
+from ..output import Column, Row, Table, line_width, styled_table
 from .bars import bar
 
 if TYPE_CHECKING:
@@ -20,13 +20,16 @@ if TYPE_CHECKING:
     Data = dict[str, Any]
 
 _NUMBERS = (Column("entries", is_number=True), Column("bytes", is_number=True), Column("share", is_number=True))
-_STATES = (Column("state", is_name=True), Column("operator", is_name=True), Column("kind"), *_NUMBERS, Column(""))
+_STATES = (Column("state", is_name=True), Column("operator", is_name=True), Column("kind"), *_NUMBERS)
 _COUNTS = (Column("", is_number=True), Column("", is_number=True), Column("", is_number=True), Column(""))
 _SHARES = (Column("", is_number=True), *_NUMBERS, Column(""))
 _FIELDS = (Column("field", is_name=True), Column("nulls", is_number=True), Column("values", is_text=True))
 _MOST_STATES, _MOST_SHARES, _MOST_FREQUENT = 10, 16, 5
-_NARROW, _SHORT_BAR, _BAR = 100, 10, 24
+_NARROW, _LEAST_BAR, _SHORT_BAR, _BAR = 100, 8, 10, 24
 _KEY_WIDTH, _VALUE_WIDTH = 32, 24
+_LEAST_NAMES = (16, 12)
+_OTHERS = 9
+"""The width of what is beside names and numbers in the table of states: the share, and indentation."""
 _MUCH = 2.0
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 
@@ -47,9 +50,7 @@ def lines_of_profile(profile: Data, *, is_full: bool) -> Iterator[Block]:
         if operator["not_counted"]:
             yield [(f"  {operator['operator']}: not all states are known: {operator['not_counted']}", "red")]
     if states:
-        largest = states[0][1]["bytes"]
-        rows: list[Line] = [_row_of(operator, state, largest) for operator, state in states]
-        yield from styled_table(_STATES, rows, indent=2)
+        yield from _table(states)
     filled = [pair for pair in states if pair[1]["entries"] or pair[1]["not_counted"]]
     shown = filled if is_full else filled[:_MOST_STATES]
     for operator, state in shown:
@@ -62,10 +63,28 @@ def lines_of_profile(profile: Data, *, is_full: bool) -> Iterator[Block]:
         yield from _operator(operator)
 
 
-def _row_of(operator: Data, state: Data, largest: int) -> Line:
-    numbers = [f"{state['entries']:,}", f"{state['bytes']:,}", _percent(state["share"])]
-    texts = [operator["operator"], state["kind"], *numbers]
-    return [(state["state"], "cyan"), *((text, "") for text in texts), (_bar(state["bytes"], largest), "green")]
+def _table(states: list[tuple[Data, Data]]) -> Iterator[Block]:
+    """Yield the states by size; long names are cut where they leave no room for bars."""
+    rows = [
+        [state["state"], operator["operator"], state["kind"], f"{state['entries']:,}", f"{state['bytes']:,}"]
+        for operator, state in states
+    ]
+    titled = [[column.title for column in _STATES[:-1]], *rows]
+    too_wide = sum(max(map(len, one)) + 2 for one in zip(*titled, strict=True)) + _OTHERS + _LEAST_BAR - line_width()
+    for at, least in enumerate(_LEAST_NAMES):
+        longest = max(len(row[at]) for row in rows)
+        width = max(longest - max(too_wide, 0), min(least, longest))
+        too_wide -= longest - width
+        for row in rows:
+            row[at] = _cut(row[at], width)
+    shares = [_percent(state["share"]) for _, state in states]
+    cells = [[(text, "") for text in (*row, share)] for row, share in zip(rows, shares, strict=True)]
+    titles, *lines = styled_table(_STATES, cells, indent=2)
+    room = min(line_width() - sum(len(text) for text, _ in titles.cells) - 2, _BAR)
+    yield titles
+    for (_, state), line in zip(states, lines, strict=True):
+        drawn = bar(state["bytes"], states[0][1]["bytes"], room) if room >= _LEAST_BAR else ""
+        yield Row([*line.cells, ("  ", ""), (drawn, "green")])
 
 
 def _bar(size: int, largest: int) -> str:
@@ -101,7 +120,7 @@ def _state(operator: Data, state: Data, *, is_full: bool) -> Iterator[Block]:
         yield [(f"  {'entries' if state['kind'] == 'map' else 'elements'} of a key, {_average(lengths)}", "bold")]
         yield from _distribution(lengths, "{:,}".format)
     yield from _heaviest(state)
-    yield from _spreads(state["spread"], with_bars=is_full)
+    yield from _spreads(state["spread"], with_bars=is_full and len(operator["states"]) > 1)
     yield from _ages(state["ages"])
     if state["not_decoded"]:
         yield [(f"  values are not decoded: {state['not_decoded']}", "yellow")]

@@ -27,7 +27,7 @@ from stateshift import (
     TtlValue,
     ValueStateDescriptor,
 )
-from stateshift.compat.profile import profile_data
+from stateshift.compat.profiles import profile_data
 from stateshift.state.formats.flink.keyed_readers import open_keyed
 from stateshift.state.formats.spark.reader import SparkCheckpoint
 from stateshift.state.savepoint.states import keyed_handles
@@ -228,7 +228,7 @@ def test_what_is_asked_has_to_be_there(tmp_path):
     write(tmp_path / "sp", 5)
     savepoint = Savepoint.open(tmp_path / "sp")
 
-    with pytest.raises(StateNotFound, match="no operator has a state 'other'; there are: .*by_name"):
+    with pytest.raises(StateNotFound, match=r"no operator has a state 'other'; there are: .*by_name"):
         savepoint.profile(state="other")
     with pytest.raises(DeclarationError, match="given for 'other', and no state that is read is called so"):
         savepoint.profile(time_to_live={"other": timedelta(1)})
