@@ -5,6 +5,7 @@ It takes the plain data of a profile, in which `--redact` holds.
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from ...serializers.wording import json_text, many
@@ -30,7 +31,7 @@ _KEY_WIDTH, _VALUE_WIDTH = 32, 24
 _LEAST_NAMES = (16, 12)
 _OTHERS = 9
 """The width of what is beside names and numbers in the table of states: the share, and indentation."""
-_MUCH = 2.0
+_MUCH, _LITTLE = 2.0, 0.01
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 
 
@@ -94,7 +95,7 @@ def _bar(size: int, largest: int) -> str:
 def _percent(share: float | None) -> str:
     if share is None:
         return "-"
-    return "<1%" if 0 < share < 0.01 else f"{share:.0%}"
+    return "<1%" if 0 < share < _LITTLE else ">99%" if 1 - _LITTLE < share < 1 else f"{share:.0%}"
 
 
 def _ratio(part: int, whole: int) -> str:
@@ -146,15 +147,21 @@ def _average(of: Data) -> str:
 
 def _distribution(of: Data, text: Callable[[int], str]) -> Iterator[Block]:
     largest = max((one["count"] for one in of["buckets"]), default=0)
-    rows: list[Line] = [
-        [
-            (_interval(text(one["from"]), text(one["to"])), ""),
-            (f"{one['count']:,}", ""),
-            (_ratio(one["count"], of["count"]), ""),
-            (_bar(one["count"], largest), "green"),
-        ]
-        for one in of["buckets"]
-    ]
+    rows: list[Line] = []
+    for is_empty, some in groupby(of["buckets"], lambda one: not one["count"]):
+        found = list(some)
+        if is_empty and len(found) > 1:
+            rows.append([("…", ""), *[("", "")] * 3])
+            continue
+        rows += (
+            [
+                (_interval(text(one["from"]), text(one["to"])), ""),
+                (f"{one['count']:,}", ""),
+                (_ratio(one["count"], of["count"]), ""),
+                (_bar(one["count"], largest), "green"),
+            ]
+            for one in found
+        )
     yield from styled_table(_COUNTS, rows, indent=4)[1:]
 
 
