@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from ...compat.description import StateKind
 from ...serializers.columns.bytes_at import MOST_BYTES, byte_strings
 from ...serializers.errors import OldReaderUnavailable, StateShiftError, UnsupportedFormat, ValueNotConvertible
-from ..columnar.runs import RUN_BYTES, Run
+from ..columnar.runs import Run
 from ..columnar.table_columns import KeyedColumns, KeySpans
 from ..entry_keys import EntryKeyFormat
 from ..formats.flink.meta_info import NAMESPACE_SERIALIZER, MetaInfoKind
@@ -42,7 +42,9 @@ _FRAME_BYTES = 8
 _SMALL_BYTES = 1 << 16
 """A block of fewer bytes is copied, so that it does not hold the memory of the piece in which it was read."""
 _LEAST_BYTES = 64
-_MOST_RUNS = 8
+_RUN_BYTES = 1 << 20
+"""Runs of four times as many bytes, as for data frames, are hardly faster here, and need more memory."""
+_MOST_RUNS = 16
 """How many runs wait at most, of operators with many states."""
 _ASYNCHRONOUS = "keys cannot be distinguished: the state belongs to the asynchronous state API"
 _OVERSIZED = "a value has over 2 GB: Flink writes it, and cannot read it again"
@@ -99,7 +101,7 @@ class _KeyedPass:
     def add(self, look: _Look, block: Block) -> None:
         """Add a block."""
         if block.key_group != self._key_group:
-            if self._held >= RUN_BYTES * min(len(self._looks), _MOST_RUNS):
+            if self._held >= _RUN_BYTES * min(len(self._looks), _MOST_RUNS):
                 self._settle()
             self._key_group = block.key_group
         if block.oversized:
@@ -110,7 +112,7 @@ class _KeyedPass:
         size = max(len(data), _LEAST_BYTES * block.entries)
         look.held += size
         self._held += size
-        if look.held >= RUN_BYTES:
+        if look.held >= _RUN_BYTES:
             self._held -= look.held
             look.flush()
 

@@ -1,0 +1,73 @@
+"""`stateshift inspect --profile` beside `to_arrow`: all figures of a state, and a table of all its columns.
+
+    python -m benchmarks.profile [--entries 5000000] [--rounds 5] [--shape S2] [--json]
+
+`to_arrow` makes a table of all columns. `profile` reads the same entries by the same machine code and adds the
+statistics. Figures are medians of the rounds, in which both take turns. The memory is what a process needs at most that
+makes a profile and nothing else, its libraries included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from stateshift import Savepoint
+
+from .machine import arguments_of, facts, print_table, scratch_folder, told
+from .shapes import SHAPES, write_savepoint
+from .states_before import STATE
+
+WARM_UP = 1
+
+
+def main() -> int:
+    """Print the seconds of both, their ratio, and the memory."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--entries", type=int, default=5_000_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--shape", default="S2", choices=sorted(SHAPES))
+    parser.add_argument("--of", help=argparse.SUPPRESS)
+    arguments = arguments_of(parser)
+    if arguments.of:
+        Savepoint.open(arguments.of).profile()
+        # Unlike `ru_maxrss`, this does not count what the process that started this one had.
+        print(re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="utf-8"))[0])
+        return 0
+    seconds: dict[str, list[float]] = {"to_arrow": [], "profile": []}
+    with scratch_folder(arguments.folder) as scratch:
+        write_savepoint(SHAPES[arguments.shape], arguments.entries, scratch / "source")
+        savepoint = Savepoint.open(scratch / "source")
+        for turn in range(arguments.rounds + WARM_UP):
+            for way, found in seconds.items():
+                started = time.perf_counter()
+                if way == "to_arrow":
+                    savepoint.to_arrow(STATE)
+                else:
+                    savepoint.profile()
+                if turn >= WARM_UP:
+                    found.append(time.perf_counter() - started)
+        alone = [sys.executable, "-m", "benchmarks.profile", "--of", str(scratch / "source")]
+        kib = int(subprocess.run(alone, check=True, capture_output=True, text=True).stdout)
+    medians = {way: statistics.median(found) for way, found in seconds.items()}
+    ratio = medians["profile"] / medians["to_arrow"]
+    machine = facts(rounds=arguments.rounds)
+    if arguments.json:
+        found = {"entries": arguments.entries, "seconds": medians, "ratio": ratio, "mib": kib / 1024}
+        print(json.dumps({"machine": machine, **found}))
+        return 0
+    rows = [(way, f"{one:.3f}", f"{one / medians['to_arrow']:.2f}") for way, one in medians.items()]
+    print_table(f"{arguments.entries:,} entries of {arguments.shape}", ("", "s", "of to_arrow"), rows)
+    print(f"profile: {kib / 1024:,.0f} MiB at most")
+    print(told(machine))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
