@@ -541,6 +541,12 @@ class JobDescription:
         states = many(sum(len(operator.states) for operator in self.operators), "state")
         return repr_of(self, f"{self.origin}: {many(len(self.operators), 'operator')}, {states}")
 
+    def _repr_html_(self) -> str:
+        from .pages.description import description_pieces
+        from .pages.rendering import fragment
+
+        return fragment(description_pieces(self))
+
     @property
     def computations(self) -> tuple[Computation, ...]:
         """What the operators of a query compute."""

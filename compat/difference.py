@@ -177,6 +177,12 @@ class Difference:
         told = f"{answer}: {differing:,} of {many(len(states), 'state')} differ; {ways}"
         return repr_of(self, told, f"A: {self.a.origin}", f"B: {self.b.origin}")
 
+    def _repr_html_(self) -> str:
+        from .pages.difference import difference_pieces
+        from .pages.rendering import fragment
+
+        return fragment(difference_pieces(self))
+
     @property
     def is_equal(self) -> bool:
         """Whether there is no difference."""

@@ -348,6 +348,12 @@ class CheckReport:
         told = f"{self.decision}; states: {counted}; {many(sum(1 for _ in self.all_findings()), 'finding')}"
         return repr_of(self, told, f"from {self.old.origin}", f"to {self.new.origin}")
 
+    def _repr_html_(self) -> str:
+        from .pages.check import check_pieces
+        from .pages.rendering import fragment
+
+        return fragment(check_pieces(self))
+
     @property
     def decision(self) -> Decision:
         """The worst decision of all operators; `refuse` if a scan found values that would fail."""

@@ -302,6 +302,9 @@ class Job:
     def __repr__(self) -> str:
         return repr_of(self, many(len(self.operators), "operator"), *(repr(one)[1:-1] for one in self.operators))
 
+    def _repr_html_(self) -> str:
+        return self.describe()._repr_html_()
+
     def describe(self, origin: str = "the job") -> JobDescription:
         """Return a description of the job for the compatibility check."""
         operators = (operator.describe() for operator in self.operators)

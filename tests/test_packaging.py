@@ -116,9 +116,10 @@ def wheel(root, tmp_path_factory):
 @pytest.mark.slow
 def test_a_wheel_holds_the_modules_and_nothing_else(root, project, wheel):
     data = {
-        Path(*package.split(".")) / name
+        Path("stateshift") / file.relative_to(root)
         for package, names in project["tool"]["setuptools"]["package-data"].items()
         for name in names
+        for file in root.joinpath(*package.split(".")[1:]).glob(name)
     }
     expected = {Path("stateshift") / file for file in modules(root)} | data
 

@@ -16,11 +16,13 @@ from ..options import all_option, allow_root_option, common_options, import_opti
 from ..output import Line, print_json, print_styled
 from ..progress import spinning
 from ..sides import describe_sides, is_savepoint
+from ..whole_files import html_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ...state.savepoint.value_difference import StateValues
+    from ..whole_files import OutputFile
 
 _NOT_COMPARED = (
     "of checkpoints of Spark only types are compared: which column is aggregated, filters, lengths of windows and gaps,"
@@ -37,6 +39,7 @@ Examples:
   stateshift diff accounts_v1:job accounts_v2:job
   stateshift diff /data/savepoints/sp-1 /data/savepoints/sp-1-v2 --json
   stateshift diff /data/savepoints/sp-1 /data/savepoints/sp-2 --types-only
+  stateshift diff /data/savepoints/sp-1 accounts:job --html difference.html
   stateshift diff state.json accounts:job
   stateshift diff spark:/data/checkpoints/clicks spark:build/probe
   stateshift diff plans/orders-1.json plans/orders-2.json
@@ -54,10 +57,11 @@ Exit status:
 @click.argument("b", metavar="B")
 @click.option("--types-only", is_flag=True, help="For two savepoints, compare only the types and read no entries.")
 @all_option
+@html_option
 @allow_root_option
 @import_option
 @common_options
-def command(a: str, b: str, *, types_only: bool, everything: bool, with_json: bool) -> int:
+def command(a: str, b: str, *, types_only: bool, everything: bool, html: OutputFile | None, with_json: bool) -> int:
     """Show what differs between the state of A and the state of B, and what a check says in both directions.
 
     Of classes that only a savepoint or a record knows, nothing has to be there. Nothing is written.
@@ -78,18 +82,26 @@ def command(a: str, b: str, *, types_only: bool, everything: bool, with_json: bo
             values = compare_values(open_savepoint(a), open_savepoint(b), difference, show)
     differing = [state for state in values or () if not state.is_equal]
     status = Status.DONE if difference.is_equal and not differing else Status.REFUSED
+    lines = text_lines(difference, everything=everything)
+    if difference.is_equal and differing:
+        words = f": the types are equal, values of {many(len(differing), 'state')} are not"
+        lines[0] = [("different", "yellow"), (words, "bold")]
+    more = [*([[], [(_NOT_COMPARED, "yellow")]] if is_spark(a) or is_spark(b) else []), *_value_lines(values)]
+    if html is not None:
+        from ...compat.pages.difference import difference_pieces
+        from ...compat.pages.pieces import Line as Sentence
+        from ..page_files import write_page
+
+        headline = lines[0][1][0].removeprefix(": ")
+        notes = [Sentence("".join(text for text, _ in line), line[-1][1]) for line in more if line]
+        shown = difference_pieces(difference, headline, notes, is_equal=status is Status.DONE)
+        write_page(html, f"diff: {a} and {b}", shown)
     if with_json:
         told = None if values is None else [plain(state) | {"equal": state.is_equal} for state in values]
         data = to_data(difference) | {"values": told}
         print_json(data | {"equal": status is Status.DONE, "exit_status": int(status)})
         return status
-    lines = text_lines(difference, everything=everything)
-    if difference.is_equal and differing:
-        words = f": the types are equal, values of {many(len(differing), 'state')} are not"
-        lines[0] = [("different", "yellow"), (words, "bold")]
-    if is_spark(a) or is_spark(b):
-        lines += [[], [(_NOT_COMPARED, "yellow")]]
-    print_styled([*lines, *_value_lines(values)])
+    print_styled([*lines, *more])
     return status
 
 

@@ -14,12 +14,14 @@ from ...serializers.wording import many
 from ..failures import Status
 from ..options import common_options
 from ..output import Column, Table, print_json, print_lines, print_styled
+from ..whole_files import html_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ...compat.description import JobDescription
     from ...compat.gate.history import History, RecordedRevision
+    from ..whole_files import OutputFile
 
 _COLUMNS = (Column("revision"), Column("id"), Column("follows"), Column("created"), Column("message", is_text=True))
 
@@ -47,11 +49,13 @@ history_option = click.option(
     epilog="""\b
 Examples:
   stateshift history
+  stateshift history --html history.html
   stateshift history --json""",
 )
 @history_option
+@html_option
 @common_options
-def history_command(*, folder: Path, with_json: bool) -> int:
+def history_command(*, folder: Path, html: OutputFile | None, with_json: bool) -> int:
     """List what `stateshift snapshot --job … -m …` has recorded, the oldest first; a head is marked with *.
 
     Then the queries of Spark that `stateshift snapshot --queries` has described.
@@ -61,6 +65,11 @@ def history_command(*, folder: Path, with_json: bool) -> int:
     history = read_history(folder)
     queries = {name: str(_file_of(folder, name)) for name in history.queries}
     heads = {head.id for head in history.heads}
+    if html is not None:
+        from ...compat.pages.history import history_pieces
+        from ..page_files import write_page
+
+        write_page(html, f"history: {folder}", history_pieces(history, str(folder), queries.items()))
     if with_json:
         revisions = [_data(one) | {"is_head": one.id in heads} for one in history.revisions]
         print_json({"revisions": revisions, "queries": plain(queries)})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import click
 
 from ...compat.likeness import FEW
@@ -26,12 +27,14 @@ from ..output import Block, Column, Line, Table, print_json, print_styled
 from ..progress import show_progress
 from ..proving import proving_options
 from ..run_failures import spark_failures_told
+from ..whole_files import html_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ...state.savepoint.verify import Check, VerifyReport
     from ..proving import Proving
+    from ..whole_files import OutputFile
 
 _OF_SPARK = {"master", "py_files"}
 _COLUMNS = (Column("check"), Column("result"), Column("detail", is_text=True))
@@ -46,6 +49,7 @@ Examples:
   stateshift verify /data/savepoints/sp-1-v2
   stateshift verify /data/savepoints/sp-1-v2 --values
   stateshift verify /data/savepoints/sp-1-v2 --prove flink --flink-home /opt/flink --job-jar job.jar
+  stateshift verify /data/savepoints/sp-1-v2 --html verified.html
   stateshift verify /data/savepoints/sp-1-v2 --json
   stateshift verify s3://bucket/sp-1-v2 --master spark://host:7077
   stateshift verify spark:/data/checkpoints/clicks-v2
@@ -72,6 +76,7 @@ Exit status 1: a check failed, or with --prove nothing was proven.""",
 @click.option("--values", is_flag=True, help="Read every key and value, even if digests show that nothing changed.")
 @proving_options
 @all_option
+@html_option
 @import_option
 @spark_options
 @common_options
@@ -81,6 +86,7 @@ def command(
     values: bool,
     proving: Proving,
     everything: bool,
+    html: OutputFile | None,
     master: str | None,
     py_files: list[str],
     with_json: bool,
@@ -104,12 +110,26 @@ def command(
             report = verify(opened, trust_digests=not values, progress=show, master=master, py_files=py_files)
         if flink is not None and opened.query is None:
             report, certificate = proving.proven(report, flink)
+    if html is not None:
+        _write_page(html, savepoint, report, certificate)
     if with_json:
         print_json(to_data(report.place, report) | ({} if certificate is None else {"proof": certificate}))
     else:
         print_styled(blocks(report.place, report, everything=everything))
     proven = certificate is None or certificate["proven"]
     return Status.DONE if report.ok and proven else Status.REFUSED
+
+
+def _write_page(html: OutputFile, place: str, report: VerifyReport, certificate: dict[str, Any] | None) -> None:
+    from ...compat.pages.verification import verification_pieces
+    from ..page_files import write_page
+
+    facts = [] if certificate is None else [("proven by real Flink", "yes" if certificate["proven"] else "no")]
+    notes = [_BY_DIGESTS] if report.by_digests else []
+    write_page(html, f"verify: {place}", verification_pieces(report.place, report.checks, facts, notes))
+
+
+_BY_DIGESTS = "keys and values were not read, as the digests cover them: --values reads them"
 
 
 def to_data(place: str, report: VerifyReport) -> dict[str, Any]:
@@ -121,19 +141,9 @@ def to_data(place: str, report: VerifyReport) -> dict[str, Any]:
     }
 
 
-def _headline(place: str, report: VerifyReport) -> str:
-    statuses = [str(check.status) for check in report.checks]
-    failed, unproven = statuses.count("failed"), statuses.count("unproven")
-    checks = many(len(statuses), "check")
-    if failed:
-        return f"not verified: {place} ({failed} of {checks} failed)"
-    verified = "verified by digests" if report.by_digests else "verified"
-    return f"{verified}: {place} ({checks}, {unproven} unproven)" if unproven else f"{verified}: {place} ({checks})"
-
-
 def blocks(place: str, report: VerifyReport, *, everything: bool) -> Iterator[Block]:
     """Yield the report as text."""
-    yield [(_headline(place, report), "bold green" if report.ok else "bold red")]
+    yield [(attrs.evolve(report, place=place).headline, "bold green" if report.ok else "bold red")]
     checks = report.checks
     if len(checks) > FEW and not everything:
         fine = Counter(check.name for check in checks if check.status == "ok")
@@ -143,7 +153,7 @@ def blocks(place: str, report: VerifyReport, *, everything: bool) -> Iterator[Bl
         rows = [_row(check) for check in checks]
     yield Table(_COLUMNS, rows, indent=2)
     if report.by_digests:
-        yield [("keys and values were not read, as the digests cover them: --values reads them", "")]
+        yield [(_BY_DIGESTS, "")]
 
 
 def _counted(name: str, count: int) -> list[Line]:

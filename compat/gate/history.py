@@ -201,6 +201,12 @@ class History:
         told += [many(len(self.queries), "query", "queries")] if self.queries else []
         return repr_of(self, ", ".join(told), *(f"{one.name}: {one.message}" for one in self.revisions))
 
+    def _repr_html_(self) -> str:
+        from ..pages.history import history_pieces
+        from ..pages.rendering import fragment
+
+        return fragment(history_pieces(self))
+
     @property
     def heads(self) -> tuple[RecordedRevision, ...]:
         """The revisions that are not followed by another: none in an empty history, two or more after two branches."""

@@ -168,7 +168,7 @@ class _Check:
         sides = (operator.was, operator.becomes) if operator is not None and is_key else ()
         old, new = (side.key if side is not None else None for side in sides) if sides else (None, None)
         found, remarks = pieces.divided(role.result.findings)
-        trees, rows = self._trees((("", _KEY, old, new),), found)
+        trees, rows = trees_of((("", _KEY, old, new),), found, self.commands)
         lines = (*explain.scan_lines(scanned), *self._back(back))
         return Subject(
             anchor=anchor, name=name, word=str(role.decision), old=role.old, new=role.new, rows=rows, trees=trees,
@@ -182,7 +182,7 @@ class _Check:
         self._place(state.result.findings, place, anchor)
         found, remarks = pieces.divided(state.result.findings)
         is_kept = state.status in _KEPT
-        trees, rows = self._trees(_parts(state.was, state.was if is_kept else state.becomes), found)
+        trees, rows = trees_of(parts_of(state.was, state.was if is_kept else state.becomes), found, self.commands)
         back = self.backs.of(operator, state) if self.backs and not self.report.is_of_query else None
         scanned = None if state.kind is StateKind.TIMERS else self.report.scan_of(operator, state)
         lines = [Line(state.note)] if state.note else []
@@ -208,29 +208,8 @@ class _Check:
     def _back(self, back: WayBack | None) -> Iterator[explain.Words]:
         return iter(()) if back is None else explain.back_line(back)
 
-    def _trees(
-        self,
-        parts: Iterable[tuple[str, Path, SerializerDescription | None, SerializerDescription | None]],
-        found: tuple[Finding, ...],
-    ) -> tuple[tuple[Node, ...], tuple[Row, ...]]:
-        """Return the trees of some types, and what is found on none of their places."""
-        trees, left = [], list(found)
-        for name, root, old, new in parts:
-            within = [one for one in left if one.path.is_within(root)]
-            left = [one for one in left if not one.path.is_within(root)]
-            if old is None and new is None:
-                left += within
-                continue
-            was, becomes = (None if side is None else side.snapshot for side in (old, new))
-            made = type_tree(was, becomes, within, name=name, root=root)
-            if not name:
-                left += made.findings
-                made = attrs.evolve(made, findings=())
-            trees.append(Node.of(made, self.commands))
-        return tuple(trees), tuple(Row.of(one, self.commands) for one in left)
 
-
-def _parts(was: StateDescription | None, becomes: StateDescription | None) -> Iterator[tuple[str, Path, Any, Any]]:
+def parts_of(was: StateDescription | None, becomes: StateDescription | None) -> Iterator[tuple[str, Path, Any, Any]]:
     """Yield the types of a state, each with its path: first what stands at paths of its own, then the values."""
     side = becomes or was
     assert side is not None  # noqa: S101 - it is of a side
@@ -244,3 +223,25 @@ def _parts(was: StateDescription | None, becomes: StateDescription | None) -> It
             yield name, path, ours[0] or ours[1], ours[1] or ours[0]
     root = "$" if side.kind.is_keyed else "${}" if side.kind is StateKind.BROADCAST else "$[]"
     yield "", Path(root), was and was.value, becomes and becomes.value
+
+
+def trees_of(
+    parts: Iterable[tuple[str, Path, SerializerDescription | None, SerializerDescription | None]],
+    found: Iterable[Finding],
+    commands: Commands = Commands(),  # noqa: B008 - it is frozen
+) -> tuple[tuple[Node, ...], tuple[Row, ...]]:
+    """Return the trees of some types, and what is found on none of their places."""
+    trees, left = [], list(found)
+    for name, root, old, new in parts:
+        within = [one for one in left if one.path.is_within(root)]
+        left = [one for one in left if not one.path.is_within(root)]
+        if old is None and new is None:
+            left += within
+            continue
+        was, becomes = (None if side is None else side.snapshot for side in (old, new))
+        made = type_tree(was, becomes, within, name=name, root=root)
+        if not name:
+            left += made.findings
+            made = attrs.evolve(made, findings=())
+        trees.append(Node.of(made, commands))
+    return tuple(trees), tuple(Row.of(one, commands) for one in left)

@@ -412,6 +412,16 @@ class Savepoint(StoredSavepoint):
         told = f"{self.place}: {many(len(operators), 'operator')}, {len(names):,} with state, by {self.written_by}"
         return repr_of(self, told, *names[:_MOST_SHOWN], "…" if len(names) > _MOST_SHOWN else "")
 
+    def _repr_html_(self) -> str:
+        from ...compat.pages.description import description_pieces
+        from ...compat.pages.rendering import fragment
+
+        facts = [("written by", self.written_by), ("bytes", f"{sum(one.size_bytes for one in self.operators):,}")]
+        if self.lineage is not None and self.lineage.source is not None:
+            facts.append(("made of", str(self.lineage.source.get("place"))))
+        what = "savepoint" if self.query is None else "query"
+        return fragment(description_pieces(self.describe(), what, self.place, facts))
+
     @classmethod
     def of(cls, stored: StoredSavepoint, query: QueryFacts | None = None) -> Savepoint:
         """Return a savepoint whose `_metadata` and lineage have been read; `query`: as the attribute."""

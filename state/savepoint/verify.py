@@ -93,10 +93,24 @@ class VerifyReport:
     checks: tuple[Check, ...]
 
     def __repr__(self) -> str:
-        counts = Counter(check.status for check in self.checks)
-        told = ", ".join(f"{counts[status]} {status}" for status in Outcome if counts[status])
         failed = (f"{one.name} {one.where}: {one.detail}" for one in self.checks if one.status is Outcome.FAILED)
-        return repr_of(self, f"{'verified' if self.ok else 'not verified'}: {self.place}", told, *failed)
+        return repr_of(self, self.headline, *failed)
+
+    def _repr_html_(self) -> str:
+        from ...compat.pages.rendering import fragment
+        from ...compat.pages.verification import verification_pieces
+
+        return fragment(verification_pieces(self.place, self.checks))
+
+    @property
+    def headline(self) -> str:
+        """The answer in a sentence."""
+        counts = Counter(check.status for check in self.checks)
+        checks = many(len(self.checks), "check")
+        if counts[Outcome.FAILED]:
+            return f"not verified: {self.place} ({counts[Outcome.FAILED]} of {checks} failed)"
+        unproven = f", {counts[Outcome.UNPROVEN]} unproven" if counts[Outcome.UNPROVEN] else ""
+        return f"{'verified by digests' if self.by_digests else 'verified'}: {self.place} ({checks}{unproven})"
 
     @property
     def ok(self) -> bool:

@@ -503,6 +503,14 @@ class SparkCheckpoint:
         told = f"{self.place}: {many(len(self.operators), 'operator')}, {batch}"
         return repr_of(self, told, *(f"operator {one.title}" for one in self.operators))
 
+    def _repr_html_(self) -> str:
+        from ....compat.pages.description import description_pieces
+        from ....compat.pages.rendering import fragment
+
+        batch = "none" if self.log.committed is None else f"{self.log.committed:,}"
+        facts = [("written by", "Spark"), ("last committed batch", batch)]
+        return fragment(description_pieces(self.describe(), "checkpoint", self.place, facts))
+
     written_by: ClassVar[str] = "Spark"
     is_of_spark: ClassVar[bool] = True
     """Whether its operators are Spark's own."""
