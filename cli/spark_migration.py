@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 OF_PLANS = {"like"} | ONLY_OF_QUERIES | OF_CHANGES
 """The arguments of which a plan says the values."""
-_TAKEN = {"source", "target_place", "plan_place", "dry_run", "with_json", "redact"} | OF_PLANS
+_TAKEN = {"source", "target_place", "plan_place", "dry_run", "html", "with_json", "redact"} | OF_PLANS
 
 
 def migrate_spark(source: str, target: str, plan: str, *, dry_run: bool) -> MigrationReport:

@@ -45,6 +45,7 @@ from ..revisions import recorded_job
 from ..run_failures import failures_told
 from ..spark_migration import migrate_spark
 from ..spark_options import OF_CHANGES, ONLY_OF_QUERIES, query_options, spark_change_options
+from ..whole_files import html_option
 from .verify import blocks, to_data
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from ..following import Following
     from ..new_side import NewSide
     from ..proving import Proving
+    from ..whole_files import OutputFile
 
     Proof = tuple[VerifyReport, dict[str, Any] | None]
 
@@ -76,7 +78,7 @@ _ONLY_OF_A_QUERY = ONLY_OF_QUERIES | OF_CHANGES
 Examples:
   stateshift migrate /data/sp-1 /data/sp-1-v2 --job accounts:job --dry-run
   stateshift migrate /data/sp-1 /data/sp-1-v2 --job accounts:job
-  stateshift migrate /data/sp-1 /data/sp-1-v2 --plan plan.json
+  stateshift migrate /data/sp-1 /data/sp-1-v2 --plan plan.json --html migration.html
   stateshift migrate /data/sp-1 /data/sp-1-v2 --job accounts:job --prove flink --flink-home /opt/flink
   stateshift migrate /data/sp-1 /data/sp-1-v2 --like build/probe
   stateshift migrate /data/sp-1 /data/sp-1-v2 --old-plan orders-1.json --plan orders-2.json
@@ -122,6 +124,7 @@ was published.""",
     show_default=True,
     help="If TARGET is not empty: refuse; resume from what a dead run has finished; or replace the savepoint there.",
 )
+@html_option
 @proving_options
 @migration_options
 @follow_options
@@ -138,6 +141,7 @@ def command(
     master: str | None,
     py_files: list[str],
     target_exists: str,
+    html: OutputFile | None,
     proving: Proving,
     options: MigrationOptions,
     following: Following,
@@ -167,6 +171,13 @@ def command(
             dry_run=dry_run, master=master, py_files=py_files, target_exists=target_exists,
         )  # fmt: skip
     proof = None if flink is None else _proven(report.target, proving, flink)
+    if html is not None:
+        from ..page_files import write_page
+        from ..render.pages import dry_run_page, migration_page
+
+        proven_lines = () if proof is None else blocks(report.target, proof[0], everything=False)
+        shown = dry_run_page(report) if dry_run else migration_page(report, proven_lines)
+        write_page(html, f"migration: {source}", shown)
     if with_json:
         told = {} if proof is None else {"verified": to_data(report.target, proof[0]), "proof": proof[1]}
         print_json(report.to_data() | {"start_command": start_command(report)} | told)

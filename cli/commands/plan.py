@@ -11,7 +11,6 @@ from ...serializers.errors import ValueNotConvertible
 from ...serializers.wording import shell_word
 from ..failures import Status
 from ..new_side import new_side_options
-from ..next_steps import options_given
 from ..options import (
     common_options,
     is_spark,
@@ -26,7 +25,7 @@ from ..progress import spinning
 from ..samples import sample_options
 from ..spark_migration import OF_PLANS, planned_query
 from ..spark_options import OF_CHANGES, ONLY_OF_QUERIES, query_options, spark_change_options
-from ..whole_files import output_option, says_format
+from ..whole_files import html_option, output_option, says_format
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,10 +37,7 @@ if TYPE_CHECKING:
     from ..whole_files import OutputFile
 
 
-_NOT_IN_A_PLAN = ("--allow-root", "--checkpoint-root", "--redact")
-
-
-_OF_A_QUERY = {"savepoint", "file", "force", "with_json", "redact", "sample", "key"} | OF_PLANS
+_OF_A_QUERY = {"savepoint", "file", "force", "html", "with_json", "redact", "sample", "key"} | OF_PLANS
 
 
 def _is_plan(file: Path) -> bool:
@@ -58,6 +54,7 @@ Examples:
   stateshift plan /data/sp-1 --job accounts:job
   stateshift plan /data/sp-1 --job accounts:job -o plan.json
   stateshift plan /data/sp-1 --job accounts:job --sample 5
+  stateshift plan /data/sp-1 --job accounts:job -o plan.json --html plan.html
   stateshift plan /data/sp-1 --like build/probe --target flink -o plan.json
   stateshift plan /data/sp-1 --parallelism 8 --compression snappy --json
   stateshift migrate /data/sp-1 /data/sp-1-v2 --plan plan.json
@@ -73,6 +70,7 @@ Exit status 0: there is a plan, even if nothing has to change; 1: the check refu
 @savepoint_argument()
 @new_side_options
 @output_option(_is_plan, as_json=True)
+@html_option
 @click.option(
     "--no-count",
     "counted",
@@ -90,6 +88,7 @@ def command(
     *,
     side: NewSide,
     file: OutputFile | None,
+    html: OutputFile | None,
     counted: bool,
     sample: SampleOptions | None,
     options: MigrationOptions,
@@ -118,6 +117,11 @@ def command(
     if file is not None:
         with file.opened() as stream:
             stream.write(plan.to_json())
+    if html is not None:
+        from ..page_files import write_page
+        from ..render.pages import plan_page
+
+        write_page(html, f"plan: {savepoint}", plan_page(plan, file=_kept(file)))
     if with_json:
         beside = {} if plan.samples is None else {"samples": plan.samples.to_data()}
         print_json({"format": FORMAT, "version": VERSION, **plan.to_data(), **beside})
@@ -181,15 +185,19 @@ def _new_types(side: NewSide | None) -> NewTypes:
     return NewTypes(probe=StoredPlace.of(open_savepoint(side.like), side.like))
 
 
+def _kept(file: OutputFile | None) -> str:
+    """Return the file of the plan; "" if there is none, or it is a pipe or a device."""
+    return str(file) if file is not None and file.path.is_file() else ""
+
+
 def _next_steps(plan: PlanFile, file: OutputFile | None) -> list[list[tuple[str, str]]]:
     place = shell_word(plan.source.place)
     lines = [[(f"written: {file}", "bold")]] if file is not None else []
     is_of_query = plan.typed is not None
     if plan.summary["decision"] == "start" and not is_of_query:
         return [*lines, [(f"next: no migration is needed; the job can start on {place}", "")]]
-    if file is None or not file.path.is_file():  # it is a pipe, or a device
+    if not _kept(file):
         return [*lines, [("next: keep it for review, with -o plan.json", "")]]
-    target = "spark:NEW" if is_of_query else "NEW_SAVEPOINT"
-    command = f"stateshift migrate {place} {target} --plan {shell_word(str(file))}"
-    others = options_given("migrate", only=_NOT_IN_A_PLAN)
-    return [*lines, [(f"next: have it reviewed; then {command} {others}".rstrip(), "")]]
+    from ..render.pages import migrate_with
+
+    return [*lines, [(f"next: have it reviewed; then {migrate_with(plan, _kept(file))}", "")]]

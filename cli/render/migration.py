@@ -108,7 +108,8 @@ def _has_orphans(report: MigrationReport) -> bool:
     return any(not operator.in_job for operator in report.plan.operators)
 
 
-def _headline(report: MigrationReport) -> str:
+def headline(report: MigrationReport) -> str:
+    """Return what was done, in a sentence."""
     if report.copied_only:
         return f"copied: no changes needed; every file is as it was, in {report.target}"
     by_action = Counter(count.action for count in report.states)
@@ -225,7 +226,7 @@ def _unread_lines(report: MigrationReport) -> Iterator[str]:
 
 def done_lines(report: MigrationReport) -> Iterator[Line | Table]:
     """Yield what was done, state by state."""
-    yield [(_headline(report), "bold green")]
+    yield [(headline(report), "bold green")]
     if rows := _rows(report):
         yield Table.of(_columns(report), rows)
     for line in _lost_lines(report):
@@ -310,10 +311,11 @@ def dry_lines(report: MigrationReport) -> Iterator[Line | Row]:
     """Yield the plan of a dry run, and what it tried."""
     assert report.plan_file is not None  # noqa: S101 - of a dry run
     yield from plan_lines(report.plan_file, report.plan.job if report.query is None else "")
-    yield from ([(line, "")] for line in ("", *_tried_lines(report)))
+    yield from ([(line, "")] for line in ("", *tried_lines(report)))
 
 
-def _tried_lines(report: MigrationReport) -> Iterator[str]:
+def tried_lines(report: MigrationReport) -> Iterator[str]:
+    """Yield what a dry run has tried."""
     if report.missing_timers:
         yield report.missing_timers
     if report.unproven:

@@ -41,10 +41,10 @@ def plan_lines(plan: PlanFile, new_types: str = "") -> Iterator[Line | Row]:
         new_types: From where the new types come, if the plan does not say it.
     """
     decision = plan.summary["decision"]
-    yield [(decision, STYLES[decision]), (f": {_headline(plan)}", "bold")]
+    yield [(decision, STYLES[decision]), (f": {headline(plan)}", "bold")]
     of = "" if plan.typed is not None else "savepoint "
     yield [(f"  from {of}{plan.source.place} to {new_types or plan.new_types}", "dim")]
-    options = ", ".join(_options(plan))
+    options = ", ".join(options_of(plan))
     if options:
         yield [(f"  with {options}", "dim")]
     said: dict[tuple[Hashable, ...], str] = {}
@@ -52,10 +52,11 @@ def plan_lines(plan: PlanFile, new_types: str = "") -> Iterator[Line | Row]:
         yield []
         yield from _operator_lines(operator, said)
     yield []
-    yield from _ending(plan)
+    yield from ending_lines(plan)
 
 
-def _headline(plan: PlanFile) -> str:
+def headline(plan: PlanFile) -> str:
+    """Return what a plan comes down to, in a sentence."""
     counts = plan.summary["states"]
     if plan.summary["decision"] == "start":
         return "nothing has to change; a migration copies every file as it is"
@@ -65,7 +66,7 @@ def _headline(plan: PlanFile) -> str:
     return f"of {many(sum(counts.values()), 'state')}, {whole}"
 
 
-def _options(plan: PlanFile) -> Iterator[str]:
+def options_of(plan: PlanFile) -> Iterator[str]:
     """Yield the options that differ from their defaults."""
     from ...state.migration.options import MigrationOptions
     from ...state.migration.options_data import options_to_data
@@ -276,7 +277,8 @@ def query_lines(query: dict[str, Any]) -> Iterator[Line]:
     yield from ([(f"  not shown by the files: {line}", "dim")] for line in query["not_shown"])
 
 
-def _ending(plan: PlanFile) -> Iterator[Line]:
+def ending_lines(plan: PlanFile) -> Iterator[Line]:
+    """Yield how much work it is, whether Flink restores the result, and the way back."""
     summary, query = plan.summary, plan.summary.get("query")
     if query is not None:
         rewritten, copied = summary["streams_rewritten"], summary["files_copied"]

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from ...compat.entry_samples import EntrySamples
     from ...compat.plain_data import Fields
+    from ...compat.plan import MigrationPlan
     from ..savepoint.reader import Savepoint
 
 FORMAT, VERSION = "stateshift plan", 1
@@ -178,6 +179,7 @@ class PlanFile:
         typed: Of a query's checkpoint, the options of the command as they were typed; None: it is of a savepoint.
         options_sha256: The digest of the options with which it was made; "" if a file does not say it.
         samples: Entries before and after, if they were asked for; no file has them.
+        made: What a run does, which the file tells; None: it was read from a file.
     """
 
     stateshift: str
@@ -190,6 +192,7 @@ class PlanFile:
     typed: dict[str, Any] | None = None
     options_sha256: str = attrs.Factory(lambda self: self._options_digest(), takes_self=True)
     samples: EntrySamples | None = attrs.field(default=None, eq=False, repr=False)
+    made: MigrationPlan | None = attrs.field(default=None, eq=False, repr=False)
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{count:,} {action}" for action, count in self.summary.get("states", {}).items() if count)

@@ -153,6 +153,7 @@ def plan_of(
             | {"plan_sha256": _digest(data)}
             for one, data in zip(plan.operators, to_data(plan)["operators"], strict=True)
         ],
+        made=plan,
     )
 
 
@@ -183,6 +184,7 @@ def query_plan_file(report: MigrationReport, new_types: NewTypes, typed: dict[st
             _operator_data(one) | {"plan_sha256": _digest(data)}
             for one, data in zip(report.plan.operators, to_data(report.plan)["operators"], strict=True)
         ],
+        made=report.plan,
     )
 
 

@@ -1,0 +1,280 @@
+"""The pieces of a plan, and of what a migration did: what becomes of each state, its types, and how much it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ..description import StateKind
+from ..plan import StateAction
+from ..type_tree import type_tree
+from . import pieces
+from .pieces import Commands, Line, Node, Operator, Placed, Row, Subject
+from .rendering import piece
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from markupsafe import Markup
+
+    from ..plan import MigrationPlan, OperatorPlan, StatePlan
+
+_DONE = {
+    StateAction.COPY: "copied",
+    StateAction.RELABEL: "new header",
+    StateAction.REKEY: "new keys",
+    StateAction.CONVERT: "converted",
+    StateAction.DROP: "dropped",
+    StateAction.NEW: "starts empty",
+    StateAction.WRITE: "written",
+}
+"""What is done with a state, in the words of its badge."""
+Place = tuple[str, str]
+"""A state: the id of its operator, and its name."""
+
+
+@attrs.frozen
+class About:
+    """What is known of a state beside its plan.
+
+    Attributes:
+        more: What its first line says.
+        lines: Sentences.
+        body: Further pieces, such as a sample.
+    """
+
+    more: str = ""
+    lines: tuple[str, ...] = ()
+    body: tuple[Markup, ...] = ()
+
+
+def planned_operators(
+    plan: MigrationPlan, about: Mapping[Place, About], commands: Commands
+) -> tuple[list[Operator], list[Placed]]:
+    """Return the operators of a plan as they are shown, and all that is found on them."""
+    operators: list[Operator] = []
+    placed: list[Placed] = []
+    for at, operator in enumerate(plan.operators):
+        subjects = [
+            _subject(state, about.get((operator.operator_id, state.name), About()), f"o{at}-{index}", commands)
+            for index, state in enumerate(operator.states)
+        ]
+        title = operator.uid or operator.operator_id
+        for subject, state in zip(subjects, operator.states, strict=True):
+            rows = (Row.of(one, commands) for one in state.findings)
+            placed += [Placed(row, f"{title}/{state.name}", subject.anchor) for row in rows]
+        shown = list(zip(subjects, (state.changes for state in operator.states), strict=True))
+        if (rekeying := operator.rekeying) is not None:
+            key = Subject(
+                anchor=f"o{at}-k", name="key", word="new keys", new=rekeying.serializer.describe(), is_open=True,
+                rows=tuple(Row.of(one, commands) for one in rekeying.findings),
+            )  # fmt: skip
+            shown.insert(0, (key, True))
+            placed += [Placed(row, f"the key of {title}", key.anchor) for row in key.rows]
+        operators.append(
+            Operator(
+                anchor=f"o{at}",
+                title=title,
+                word="rewritten" if operator.is_rewritten else "copied",
+                facts=tuple(_facts(operator)),
+                changed=tuple(one for one, changes in shown if changes),
+                fine=tuple(one for one, changes in shown if not changes),
+            )
+        )
+    return operators, placed
+
+
+def _facts(operator: OperatorPlan) -> Iterator[str]:
+    if operator.uid:
+        yield operator.operator_id
+    if operator.new_id:
+        yield f"gets the id {operator.new_id}"
+    if not operator.in_job:
+        yield "not in the job: kept"
+    if operator.max_parallelism:
+        yield f"max parallelism becomes {operator.max_parallelism:,}"
+    if operator.is_reframed:
+        yield f"keyed state is written {'natively' if operator.is_native else 'in the canonical format'}"
+
+
+def _subject(state: StatePlan, about: About, anchor: str, commands: Commands) -> Subject:
+    root = "$" if state.kind.is_keyed else "${}" if state.kind is StateKind.BROADCAST else "$[]"
+    old = None if state.action is StateAction.NEW else state.old.value
+    new = None if state.action is StateAction.DROP else state.new.value
+    found, remarks = pieces.divided(state.findings)
+    within = [one for one in found if one.path.is_within(root)]
+    tree = type_tree(old, new, within, root=root)
+    rows = (*(one for one in found if not one.path.is_within(root)), *tree.findings)
+    facts = [f"new name {state.new_name}"] if state.new_name else []
+    facts += [f"transform {state.transform.name}"] if state.transform is not None else []
+    facts += [f"reader: {one.source}" for one in state.recodings[-1:]]
+    facts += [f"converter: {one.converter}" for one in state.recodings if one.converter]
+    return Subject(
+        anchor=anchor, name=state.name, kind=str(state.kind), word=_DONE[state.action],
+        old="" if old is None else _type(state, is_old=True), new="" if new is None else _type(state, is_old=False),
+        more="; ".join(filter(None, (about.more, *facts))), lines=tuple(map(Line, about.lines)),
+        rows=tuple(Row.of(one, commands) for one in rows),
+        trees=(Node.of(attrs.evolve(tree, findings=()), commands),), remarks=pieces.remarks_of(remarks, commands),
+        is_open=state.changes, body=about.body,
+    )  # fmt: skip
+
+
+def _type(state: StatePlan, *, is_old: bool) -> str:
+    labels = state.old if is_old else state.new
+    value = labels.value.describe()
+    return value if labels.key is None else f"map<{labels.key.describe()}, {value}>"
+
+
+def plan_pieces(
+    data: dict[str, Any],
+    plan: MigrationPlan | None,
+    headline: str,
+    facts: Iterable[tuple[str, str]],
+    commands: Commands,
+    notes: Sequence[Line] = (),
+    *,
+    samples: Markup | None = None,
+) -> list[Markup]:
+    """Return what a page on a plan shows.
+
+    Args:
+        data: The plan as `--json` has it.
+        plan: The plan itself.
+        headline: The answer in a sentence.
+        facts: What there is to know of it as a whole.
+        commands: What can be run next.
+        notes: Sentences on the whole.
+        samples: Entries before and after, as a piece.
+    """
+    states = [(operator, state) for operator in data["operators"] for state in operator["states"]]
+    about = {
+        (operator["operator_id"], state["name"]): About(_counted(state), tuple(_old_job(state)))
+        for operator, state in states
+    }
+    operators, placed = ([], []) if plan is None else planned_operators(plan, about, commands)
+    rows = [
+        _planned_row(operator, state) for operator, state in states if state["entries"] or state["kind"] != "timers"
+    ]
+    next_step = piece("command", commands.migrate, "Next, once it is reviewed") if commands.migrate else None
+    return _page(
+        pieces.verdict(data["summary"]["decision"], headline, facts),
+        next_step,
+        pieces.worst(placed) if plan is not None else None,
+        piece("section", "What is done", _table(_PLANNED, rows) + _notes(notes)),
+        samples,
+        pieces.operators(operators, "Operators and their types") if operators else None,
+        _rules(placed),
+    )
+
+
+def migration_pieces(
+    data: dict[str, Any],
+    plan: MigrationPlan,
+    headline: str,
+    facts: Iterable[tuple[str, str]],
+    next_steps: Iterable[tuple[str, str]],
+    notes: Sequence[Line] = (),
+) -> list[Markup]:
+    """Return what a page on a finished migration shows.
+
+    Args:
+        data: The report as `--json` has it.
+        plan: The plan that was carried out.
+        headline: What was done, in a sentence.
+        facts: What there is to know of it as a whole.
+        next_steps: Commands, each with what it is for.
+        notes: Sentences on what was lost, put aside, or not read.
+    """
+    operators, placed = planned_operators(plan, {}, Commands())
+    counted = [one for one in data["states"] if one["read"] or one["kind"] != "timers"]
+    has_put_aside = any(one["quarantined"] for one in counted)
+    columns = _MIGRATED if has_put_aside else _MIGRATED[:-1]
+    rows = [_migrated_row(one)[: len(columns)] for one in counted]
+    return _page(
+        pieces.verdict("done", headline, facts),
+        *(piece("command", command, what) for what, command in next_steps),
+        piece("section", "What was read, converted, dropped and put aside", _table(columns, rows) + _notes(notes)),
+        phases(data["phases"], data["seconds"]) if data["phases"] else None,
+        pieces.worst(placed),
+        pieces.operators(operators, "Operators and their types"),
+        _rules(placed),
+    )
+
+
+def phases(seconds: Mapping[str, float], whole: float) -> Markup:
+    """Return the chart of the times of phases."""
+    longest = max([*seconds.values(), 0.001])
+    rows = [
+        {"name": name, "share": one / longest, "text": f"{one:.1f} s, {one / whole:.0%}" if whole else f"{one:.1f} s"}
+        for name, one in seconds.items()
+    ]
+    return piece("section", "Time", piece("bars", rows, f"seconds by phase, of {whole:.1f} s"))
+
+
+def _notes(lines: Sequence[Line]) -> Markup:
+    return piece("notes", lines)
+
+
+def _page(*parts: Markup | None) -> list[Markup]:
+    return [one for one in parts if one is not None]
+
+
+def _rules(placed: Iterable[Placed]) -> Markup:
+    return pieces.rules(sorted({one.row.rule for one in placed}))
+
+
+def _column(title: str, *, is_number: bool = False) -> dict[str, Any]:
+    return {"title": title, "is_number": is_number}
+
+
+_NUMBERS = ("entries", "bytes")
+_PLANNED = [
+    *map(_column, ("operator", "state", "kind", "done")),
+    *(_column(title, is_number=True) for title in _NUMBERS),
+    *map(_column, ("tried", "old job")),
+]
+_MIGRATED = [
+    *map(_column, ("operator", "state", "kind", "done")),
+    *(_column(title, is_number=True) for title in ("read", "written", "dropped", "put aside")),
+]
+_TRIED = {True: "yes", False: "no entry", None: ""}
+
+
+def _table(columns: Sequence[dict[str, Any]], rows: Sequence[Sequence[str]]) -> Markup:
+    return piece("table", columns, rows)
+
+
+def _number(number: int | None) -> str:
+    return "" if number is None else f"{number:,}"
+
+
+def _planned_row(operator: dict[str, Any], state: dict[str, Any]) -> list[str]:
+    return [
+        operator["uid"] or operator["operator_id"],
+        state["name"],
+        state["kind"],
+        _DONE[StateAction(state["action"])],
+        *(_number(state[name]) for name in _NUMBERS),
+        _TRIED[state["tried"]],
+        "" if state["old_job"] is None else state["old_job"]["decision"],
+    ]
+
+
+def _migrated_row(state: dict[str, Any]) -> list[str]:
+    done = _DONE[StateAction(state["action"])] + (f", {state['merged']:,} merged" if state["merged"] else "")
+    numbers = (_number(state[name]) for name in ("read", "written", "dropped", "quarantined"))
+    return [state["operator"] or state["operator_id"], state["state"], state["kind"], done, *numbers]
+
+
+def _counted(state: dict[str, Any]) -> str:
+    if state["entries"] is None:
+        return ""
+    return f"{state['entries']:,} entries, {state['bytes']:,} bytes"
+
+
+def _old_job(state: dict[str, Any]) -> Iterator[str]:
+    back = state["old_job"]
+    if back is not None and back["decision"] != "start":
+        reasons = "; ".join(back["reasons"])
+        yield f"the old job on the result: {back['decision']}{': ' if reasons else ''}{reasons}"
