@@ -160,6 +160,7 @@ def command(
         words = "neither a dry run, nor --follow, nor state of Spark"
         raise click.UsageError(f"--prove flink proves a savepoint that was written: {words}")
     if following.follow:
+        refuse_options("{} is not for --follow; --finish has something to report", names={"html"})
         return follow(source, target_place, side, options, following, with_json=with_json)
     if following.finish:
         report = finish(source, target_place, side, options, following, target_exists)

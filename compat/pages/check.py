@@ -9,16 +9,15 @@ import attrs
 from ...serializers.compatibility import Decision, Path
 from .. import explain
 from ..description import StateKind
-from ..likeness import as_there, likeness
 from ..report import Status
 from ..type_tree import type_tree
 from ..way_back import ways_back
 from . import pieces
-from .pieces import NOTE, Alike, Commands, Line, Node, Operator, Placed, Row, Subject
+from .pieces import NOTE, Commands, Line, Node, Operator, Placed, Row, Shown, Subject
 from .rendering import piece
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from markupsafe import Markup
 
@@ -86,7 +85,7 @@ class _Check:
     backs: WaysBack | None
     bodies: Mapping[tuple[str, str], tuple[Markup, ...]]
     placed: list[Placed] = attrs.field(factory=list, init=False)
-    _shown: dict[tuple[Hashable, ...], tuple[str, str]] = attrs.field(factory=dict, init=False)
+    _shown: Shown = attrs.field(factory=Shown, init=False)
 
     def facts(self) -> Iterator[tuple[str, str]]:
         report = self.report
@@ -197,13 +196,7 @@ class _Check:
             lines=tuple(lines), rows=rows, trees=trees, remarks=pieces.remarks_of(remarks, self.commands),
             is_open=state.decision is not Decision.START, body=self.bodies.get((operator.operator_id, state.name), ()),
         )  # fmt: skip
-        told = (state.note, state.result.findings, back, scanned)
-        key = (*likeness(told), *(tree.likeness for tree in trees))
-        first = self._shown.setdefault(key, (place, anchor))
-        if first[1] == anchor or not (rows or remarks or any(not tree.is_same for tree in trees)):
-            return made
-        alike = Alike(as_there(first[0], told), first[1])
-        return attrs.evolve(made, rows=(), trees=(), remarks=(), lines=(), alike=alike, is_open=bool(made.body))
+        return self._shown.once(made, place, (state.note, state.result.findings, back, scanned))
 
     def _back(self, back: WayBack | None) -> Iterator[explain.Words]:
         return iter(()) if back is None else explain.back_line(back)

@@ -12,12 +12,13 @@ import attrs
 
 from ...serializers.compatibility import Decision, Path
 from ...serializers.ways_out import Does, WayOut, in_words
+from ..likeness import as_there, likeness
 from ..rules import rule_book
 from ..type_tree import Mark
 from .rendering import piece
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Hashable, Iterable, Sequence
 
     from markupsafe import Markup
 
@@ -90,9 +91,9 @@ class Row:
     paths: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, finding: Finding, commands: Commands = Commands()) -> Row:
-        """Return a finding of a check."""
-        ways = (_way(one, commands) for one in finding.ways_out)
+    def of(cls, finding: Finding, commands: Commands | None = Commands()) -> Row:
+        """Return a finding of a check; without commands, there are no ways out."""
+        ways = () if commands is None else (_way(one, commands) for one in finding.ways_out)
         flags = (f"{one}{' (forbidden)' * (one.flag in finding.forbidden)}" for one in finding.flags)
         return cls(
             word_of(finding), finding.path, finding.rule, finding.old, finding.new, finding.reason, tuple(flags),
@@ -148,7 +149,7 @@ class Node:
     others: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, node: TypeNode, commands: Commands = Commands()) -> Node:
+    def of(cls, node: TypeNode, commands: Commands | None = Commands()) -> Node:
         """Return a node of `type_tree`."""
         rows = (Row.of(one, commands) for one in node.findings)
         told = {(node.old, node.new), (node.was, node.name)}
@@ -240,6 +241,29 @@ class Subject:
     is_open: bool = False
 
 
+@attrs.define
+class Shown:
+    """What was shown so far, so that the same is told once."""
+
+    _places: dict[tuple[Hashable, ...], tuple[str, str]] = attrs.field(factory=dict)
+
+    def once(self, subject: Subject, place: str, told: object) -> Subject:
+        """Return a state or key as it is, or with a link to where the same is told.
+
+        Args:
+            subject: The state or key.
+            place: Its name on the page.
+            told: What is told of it, as data.
+        """
+        key = (*likeness(told), *(tree.likeness for tree in subject.trees))
+        there, anchor = self._places.setdefault(key, (place, subject.anchor))
+        is_short = not (subject.rows or subject.remarks or any(not tree.is_same for tree in subject.trees))
+        if anchor == subject.anchor or is_short:
+            return subject
+        alike = Alike(as_there(there, told), anchor)
+        return attrs.evolve(subject, rows=(), trees=(), remarks=(), lines=(), alike=alike, is_open=bool(subject.body))
+
+
 @attrs.frozen(kw_only=True)
 class Operator:
     """An operator with its states.
@@ -283,7 +307,7 @@ def divided(findings: Iterable[Finding]) -> tuple[tuple[Finding, ...], tuple[Fin
     return tuple(one for one in told if id(one) not in noted), remarks
 
 
-def remarks_of(findings: Iterable[Finding], commands: Commands = Commands()) -> tuple[Row, ...]:
+def remarks_of(findings: Iterable[Finding], commands: Commands | None = Commands()) -> tuple[Row, ...]:
     """Return remarks, each once, with the paths at which it is made."""
     alike: dict[tuple[object, ...], list[Finding]] = {}
     for one in findings:
@@ -295,7 +319,7 @@ def remarks_of(findings: Iterable[Finding], commands: Commands = Commands()) -> 
     )
 
 
-def worst(placed: Iterable[Placed]) -> Markup:
+def worst(placed: Iterable[Placed], title: str = "The worst findings") -> Markup:
     """Return the three worst findings: refusals first, then losses, then what is found most often."""
     groups: dict[tuple[str, ...], list[Placed]] = {}
     for one in placed:
@@ -309,7 +333,6 @@ def worst(placed: Iterable[Placed]) -> Markup:
     if not shown:
         return piece("nothing", "Nothing is found that has to be decided.")
     left = len(ordered) - len(shown)
-    title = "The worst findings" if left or len(shown) > 1 else "What is found"
     note = f"{left:,} more below, each at its place in the tree of types" if left else ""
     return piece("section", title, piece("worst", shown), note)
 

@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ...serializers.wording import many
 from ..description import StateKind
 from ..plan import StateAction
 from ..type_tree import type_tree
 from . import pieces
-from .pieces import Commands, Line, Node, Operator, Placed, Row, Subject
+from .pieces import Commands, Line, Node, Operator, Placed, Row, Shown, Subject
 from .rendering import piece
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
     from markupsafe import Markup
 
@@ -41,26 +42,36 @@ class About:
     Attributes:
         more: What its first line says.
         lines: Sentences.
+        likeness: What the sentences say, as data.
         body: Further pieces, such as a sample.
     """
 
     more: str = ""
     lines: tuple[str, ...] = ()
+    likeness: tuple[Hashable, ...] = ()
     body: tuple[Markup, ...] = ()
 
 
 def planned_operators(
-    plan: MigrationPlan, about: Mapping[Place, About], commands: Commands
+    plan: MigrationPlan, about: Mapping[Place, About], commands: Commands | None
 ) -> tuple[list[Operator], list[Placed]]:
-    """Return the operators of a plan as they are shown, and all that is found on them."""
+    """Return the operators of a plan as they are shown, and all that is found on them.
+
+    Args:
+        plan: The plan.
+        about: What is known of states beside it.
+        commands: What can be run next; None: it is done, so that there are no ways out.
+    """
     operators: list[Operator] = []
+    shown_before = Shown()
     placed: list[Placed] = []
     for at, operator in enumerate(plan.operators):
-        subjects = [
-            _subject(state, about.get((operator.operator_id, state.name), About()), f"o{at}-{index}", commands)
-            for index, state in enumerate(operator.states)
-        ]
         title = operator.uid or operator.operator_id
+        subjects = []
+        for index, state in enumerate(operator.states):
+            known = about.get((operator.operator_id, state.name), About())
+            subject = _subject(state, known, f"o{at}-{index}", commands)
+            subjects.append(shown_before.once(subject, f"{title}/{state.name}", (state.findings, known.likeness)))
         for subject, state in zip(subjects, operator.states, strict=True):
             rows = (Row.of(one, commands) for one in state.findings)
             placed += [Placed(row, f"{title}/{state.name}", subject.anchor) for row in rows]
@@ -98,7 +109,7 @@ def _facts(operator: OperatorPlan) -> Iterator[str]:
         yield f"keyed state is written {'natively' if operator.is_native else 'in the canonical format'}"
 
 
-def _subject(state: StatePlan, about: About, anchor: str, commands: Commands) -> Subject:
+def _subject(state: StatePlan, about: About, anchor: str, commands: Commands | None) -> Subject:
     root = "$" if state.kind.is_keyed else "${}" if state.kind is StateKind.BROADCAST else "$[]"
     old = None if state.action is StateAction.NEW else state.old.value
     new = None if state.action is StateAction.DROP else state.new.value
@@ -149,7 +160,7 @@ def plan_pieces(
     """
     states = [(operator, state) for operator in data["operators"] for state in operator["states"]]
     about = {
-        (operator["operator_id"], state["name"]): About(_counted(state), tuple(_old_job(state)))
+        (operator["operator_id"], state["name"]): About(_counted(state), tuple(_old_job(state)), _decided(state))
         for operator, state in states
     }
     operators, placed = ([], []) if plan is None else planned_operators(plan, about, commands)
@@ -186,7 +197,7 @@ def migration_pieces(
         next_steps: Commands, each with what it is for.
         notes: Sentences on what was lost, put aside, or not read.
     """
-    operators, placed = planned_operators(plan, {}, Commands())
+    operators, placed = planned_operators(plan, {}, None)
     counted = [one for one in data["states"] if one["read"] or one["kind"] != "timers"]
     has_put_aside = any(one["quarantined"] for one in counted)
     columns = _MIGRATED if has_put_aside else _MIGRATED[:-1]
@@ -196,7 +207,7 @@ def migration_pieces(
         *(piece("command", command, what) for what, command in next_steps),
         piece("section", "What was read, converted, dropped and put aside", _table(columns, rows) + _notes(notes)),
         phases(data["phases"], data["seconds"]) if data["phases"] else None,
-        pieces.worst(placed),
+        pieces.worst(placed, "What it did to values"),
         pieces.operators(operators, "Operators and their types"),
         _rules(placed),
     )
@@ -270,7 +281,12 @@ def _migrated_row(state: dict[str, Any]) -> list[str]:
 def _counted(state: dict[str, Any]) -> str:
     if state["entries"] is None:
         return ""
-    return f"{state['entries']:,} entries, {state['bytes']:,} bytes"
+    return f"{many(state['entries'], 'entry', 'entries')}, {state['bytes']:,} bytes"
+
+
+def _decided(state: dict[str, Any]) -> tuple[str, ...]:
+    """Return what the old job could do with the result; the reasons follow from the types."""
+    return () if state["old_job"] is None else (state["old_job"]["decision"],)
 
 
 def _old_job(state: dict[str, Any]) -> Iterator[str]:
