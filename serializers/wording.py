@@ -38,6 +38,16 @@ def many(count: int, what: str, plural: str = "") -> str:
     return f"{count:,} {what if count == 1 else plural or what + 's'}"
 
 
+def size_text(size_bytes: int) -> str:
+    """Return a size as people read it."""
+    size, unit = float(size_bytes), "B"
+    for bigger in ("KiB", "MiB", "GiB", "TiB"):
+        if size < 1024:
+            break
+        size, unit = size / 1024, bigger
+    return f"{size_bytes} B" if unit == "B" else f"{size:.1f} {unit}"
+
+
 def one(what: str) -> str:
     """Return a word with its article: `a long`, `an int`."""
     return f"an {what}" if what[:1].lower() in tuple("aeiou") else f"a {what}"

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import attrs
 
+from ..serializers.wording import size_text as size_text  # noqa: PLC0414 - sizes are part of what is told of progress
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -166,13 +168,3 @@ class Stopwatch:
         """Return the seconds of each phase, in order; the last one ends now."""
         ends = [*self._began.values(), time.monotonic()][1:]
         return {phase: end - began for (phase, began), end in zip(self._began.items(), ends, strict=True)}
-
-
-def size_text(size_bytes: int) -> str:
-    """Return a size as people read it."""
-    size, unit = float(size_bytes), "B"
-    for bigger in ("KiB", "MiB", "GiB", "TiB"):
-        if size < 1024:
-            break
-        size, unit = size / 1024, bigger
-    return f"{size_bytes} B" if unit == "B" else f"{size:.1f} {unit}"

@@ -21,6 +21,7 @@ from ..options import (
 )
 from ..output import print_json, print_styled
 from ..progress import show_progress
+from ..whole_files import html_option
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from ...compat.profiles import Profile
     from ...state.formats.spark.reader import SparkCheckpoint
     from ...state.savepoint.reader import Savepoint
+    from ..whole_files import OutputFile
 
 
 def _times_to_live(
@@ -59,6 +61,7 @@ Examples:
   stateshift inspect s3://bucket/savepoints/sp-1 --skew --json
   stateshift inspect /data/savepoints/sp-1 --profile
   stateshift inspect /data/savepoints/sp-1 --profile --state account --ttl 30d
+  stateshift inspect /data/savepoints/sp-1 --html state.html
   stateshift inspect spark:/data/checkpoints/clicks
   stateshift inspect /data/savepoints/orders --plan plans/orders.json
 
@@ -105,6 +108,7 @@ be personal data. With --redact only their sizes are shown. Needs neither the jo
     callback=reference_time_of,
     help="With --profile: the time to which ages are counted. ISO 8601 with a zone. [default: now]",
 )
+@html_option
 @columns_option
 @old_job_option
 @import_option
@@ -122,6 +126,7 @@ def command(
     with_profile: bool,
     lives: dict[str, timedelta] | timedelta | None,
     reference_time: datetime | None,
+    html: OutputFile | None,
     with_json: bool,
 ) -> int:
     """Show what SAVEPOINT (a folder or URI with _metadata) holds: operators, states, readable types, entries, bytes.
@@ -143,6 +148,11 @@ def command(
         raise click.UsageError("--keys does not apply to a checkpoint of a Spark query: export shows its keys")
     inspected = Inspected.of(open_state(savepoint, plan, old_job), operator_name, state_name, keys)
     errors = inspected.errors()
+    if html is not None:
+        from ..page_files import write_page
+        from ..render.pages import contents_page
+
+        write_page(html, f"state: {savepoint}", contents_page(inspected))
     if with_json:
         print_json(to_data(inspected, with_skew=with_skew))
     else:

@@ -47,8 +47,7 @@ def lines_of(inspected: Inspected, *, is_full: bool, with_skew: bool) -> Iterato
         is_full: Whether types are printed in full, over several lines.
         with_skew: Whether charts of the distribution of its entries follow each operator.
     """
-    opened = inspected.opened
-    yield from _HEADS[opened.is_of_spark](opened, inspected)
+    yield from head_lines(inspected)
     for view in inspected.operators:
         if view.is_stateless:
             continue
@@ -66,6 +65,12 @@ def lines_of(inspected: Inspected, *, is_full: bool, with_skew: bool) -> Iterato
         if with_skew:
             yield from _skew(view)
     yield from _stateless(inspected)
+
+
+def head_lines(inspected: Inspected) -> Iterator[Line]:
+    """Yield the lines on the whole, of which the first one says what it is."""
+    opened = inspected.opened
+    yield from _HEADS[opened.is_of_spark](opened, inspected)
 
 
 def _checkpoint(checkpoint: SparkCheckpoint, _: Inspected) -> Iterator[Line]:

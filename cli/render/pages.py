@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 from ...serializers.wording import shell_word
 from ...state.progress import size_text
+from ..inspect_data import to_data
 from ..next_steps import options_given
 from ..options import PREFIX
+from .inspection import head_lines
 from .migration import done_lines, headline, quarantine_lines, start_command, tried_lines
 from .plan import ending_lines, options_of
 from .plan import headline as plan_headline
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from ...compat.pages.pieces import Line
     from ...state.migration.plan_file import PlanFile
     from ...state.migration.report import MigrationReport
+    from ..inspect_data import Inspected
     from ..output import Block
 
 _NOT_IN_A_PLAN = ("--allow-root", "--checkpoint-root", "--redact")
@@ -94,6 +97,20 @@ def _commands_after(report: MigrationReport) -> Iterator[tuple[str, str]]:
         yield "Start the job", command
     if report.quarantined:
         yield "List what is in quarantine", f"stateshift quarantine {shell_word(report.target)}"
+
+
+def contents_page(inspected: Inspected) -> list[Markup]:
+    """Return what a page on stored state shows."""
+    from ...compat.pages.contents import contents_pieces
+
+    states = [(view, state) for view in inspected.operators for state in view.states]
+    types = {
+        (view.facts.operator_id, state.name, state.lazy_version): state.description
+        for view, state in states
+        if state.description is not None
+    }
+    _, *head = head_lines(inspected)
+    return contents_pieces(to_data(inspected, with_skew=True), types, list(lines_of(head)))
 
 
 def lines_of(blocks: Iterable[Block]) -> Iterator[Line]:
