@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ...compat.profiles import Profile
     from ...state.formats.spark.reader import SparkCheckpoint
     from ...state.savepoint.reader import Savepoint
+    from ..inspect_data import Inspected
     from ..whole_files import OutputFile
 
 
@@ -133,26 +134,26 @@ def command(
 
     spark:PLACE is the checkpoint of a query of Spark's own operators: its batches, sources, operators and state stores.
     """
+    from ..inspect_data import Inspected, to_data
+    from ..render.inspection import lines_of
+
     if with_profile:
         if keys or with_skew:
             raise click.UsageError("--profile shows the heaviest keys and the skew: leave out --keys and --skew")
-        profile = _profile(open_state(savepoint, plan, old_job), operator_name, state_name, reference_time, lives)
+        opened = open_state(savepoint, plan, old_job)
+        profile = _profile(opened, operator_name, state_name, reference_time, lives)
+        if html is not None:
+            _write_page(html, Inspected.of(opened, operator_name, state_name), profile)
         _print_profile(profile, is_full=is_full or state_name is not None, with_json=with_json)
         return Status.DONE
     if lives or reference_time:
         raise click.UsageError(f"{'--ttl' if lives else '--reference-time'} goes with --profile")
-    from ..inspect_data import Inspected, to_data
-    from ..render.inspection import lines_of
-
     if keys and is_spark(savepoint):
         raise click.UsageError("--keys does not apply to a checkpoint of a Spark query: export shows its keys")
     inspected = Inspected.of(open_state(savepoint, plan, old_job), operator_name, state_name, keys)
     errors = inspected.errors()
     if html is not None:
-        from ..page_files import write_page
-        from ..render.pages import contents_page
-
-        write_page(html, f"state: {savepoint}", contents_page(inspected))
+        _write_page(html, inspected)
     if with_json:
         print_json(to_data(inspected, with_skew=with_skew))
     else:
@@ -175,6 +176,13 @@ def _profile(
         return profile(
             opened, operator=operator, state=state, reference_time=reference_time, time_to_live=lives, progress=show
         )
+
+
+def _write_page(html: OutputFile, inspected: Inspected, profile: Profile | None = None) -> None:
+    from ..page_files import write_page
+    from ..render.pages import contents_page
+
+    write_page(html, f"state: {inspected.opened.place}", contents_page(inspected, profile))
 
 
 def _print_profile(profile: Profile, *, is_full: bool, with_json: bool) -> None:

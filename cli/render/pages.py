@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
     from ...compat.pages.pieces import Line
+    from ...compat.profiles import Profile
     from ...state.migration.plan_file import PlanFile
     from ...state.migration.report import MigrationReport
     from ..inspect_data import Inspected
@@ -99,8 +100,8 @@ def _commands_after(report: MigrationReport) -> Iterator[tuple[str, str]]:
         yield "List what is in quarantine", f"stateshift quarantine {shell_word(report.target)}"
 
 
-def contents_page(inspected: Inspected) -> list[Markup]:
-    """Return what a page on stored state shows."""
+def contents_page(inspected: Inspected, profile: Profile | None = None) -> list[Markup]:
+    """Return what a page on stored state shows; with a profile, what its values are."""
     from ...compat.pages.contents import contents_pieces
 
     states = [(view, state) for view in inspected.operators for state in view.states]
@@ -110,7 +111,10 @@ def contents_page(inspected: Inspected) -> list[Markup]:
         if state.description is not None
     }
     _, *head = head_lines(inspected)
-    return contents_pieces(to_data(inspected, with_skew=True), types, list(lines_of(head)))
+    from ...compat.profiles import profile_data
+
+    data, figures = to_data(inspected, with_skew=True), None if profile is None else profile_data(profile)
+    return contents_pieces(data, types, list(lines_of(head)), profile=figures)
 
 
 def lines_of(blocks: Iterable[Block]) -> Iterator[Line]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from ...serializers.wording import json_text, many, size_text
+from ...serializers.plain_forms import value_text
+from ...serializers.wording import many, size_text
 from ..reference_time import length_text
 from .rendering import piece
 
@@ -91,7 +92,7 @@ def heaviest_keys(data: Mapping[str, Any] | None, whole: int) -> Iterator[Markup
         most = max(one["bytes"] for one in keys) or 1
         rows = [
             {
-                "name": one["key"] if isinstance(one["key"], str) else json_text(one["key"]),
+                "name": value_text(one["key"]),
                 "share": one["bytes"] / most,
                 "text": f"{size_text(one['bytes'])}"
                 + (f", {one['bytes'] / whole:.1%}" if whole else "")
@@ -184,7 +185,7 @@ _FIELD = ("field", "type", "null", "smallest", "largest", "most frequent")
 
 
 def _value(value: Any) -> str:
-    return "" if value is None else value if isinstance(value, str) else json_text(value)
+    return "" if value is None else value_text(value)
 
 
 def _title(operator: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""`check --html`: a report to look at, opened in a real browser."""
+"""`--html`: reports to look at, opened in a real browser."""
 
 from __future__ import annotations
 
@@ -124,6 +124,73 @@ class TestInABrowser:
         assert page.locator("h3", has_text=SHOWN).is_visible()
         assert "\u202e" not in page.content()
         assert "\x1b" not in page.content()
+
+
+class TestOtherCommands:
+    """Each has a page of its own, of the same pieces."""
+
+    @pytest.fixture
+    def page_of(self, run, savepoint_of, example_jobs, opened, tmp_path):
+        def start(command, *arguments, status=0, **window):
+            file = tmp_path / f"{command}.html"
+            assert example_jobs == Path.cwd()
+            assert run(command, savepoint_of(ACCOUNTS), *arguments, "--html", file).status == status
+            return opened(file, **window)
+
+        return start
+
+    def test_a_plan_says_what_is_done_with_how_much(self, page_of, tmp_path):
+        page = page_of("plan", "--job", "accounts_v3:job", "-o", tmp_path / "plan.json")
+
+        assert (
+            page.get_by_role("heading", level=1).inner_text()
+            == "migrate of 7 states, 4 converted, the rest copied as bytes"
+        )
+        assert page.get_by_role(
+            "row", name="account-state account-by-name map converted 20 950 yes refuse"
+        ).is_visible()
+        assert f"--plan {tmp_path}/plan.json" in page.locator("pre.command").first.inner_text()
+        assert "- gone obsolete string" in page.locator("details.subject[open]").first.inner_text()
+
+    def test_a_migration_says_what_was_done_and_how_long_it_took(self, page_of, tmp_path):
+        page = page_of("migrate", tmp_path / "after", "--job", "accounts_v3:job", width=390, scheme="dark")
+
+        assert (
+            page.get_by_role("heading", level=1)
+            .inner_text()
+            .startswith("done migrated: 50 entries of 4 states converted")
+        )
+        assert page.get_by_role("row", name="account-state accounts list converted 10 10 0").is_visible()
+        assert page.get_by_role("row", name="publishing").is_visible()
+        assert page.get_by_text("dropped fields: $.obsolete (10), of account-state/account").is_visible()
+        assert page.get_by_text("flink run -s").is_visible()
+        assert page.locator("ul.ways").count() == 0
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+    def test_a_dry_run_shows_the_plan(self, page_of, tmp_path):
+        page = page_of("migrate", tmp_path / "after", "--job", "accounts_v3:job", "--dry-run")
+
+        assert page.get_by_text("dry run: nothing was written").is_visible()
+
+    def test_an_inspection_shows_sizes_and_spread_as_charts_and_as_text(self, page_of):
+        page = page_of("inspect", "--keys", "2", width=390)
+        chart = page.get_by_role("img", name="bytes by key group")
+
+        assert page.get_by_role("row", name="account-state/account-by-name 950 B, 37%, 20 entries").is_visible()
+        assert chart.is_visible()
+        page.locator("figure", has=chart).get_by_text("the numbers").click()
+        assert page.get_by_role("row", name="key group 0 to 11 247 B, 5 entries").is_visible()
+        page.locator("summary", has_text="account-by-name").click()
+        state = page.locator("details.subject[open]")
+        assert state.get_by_text("the heaviest keys").is_visible()
+        assert state.get_by_text("obsolete string").is_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+    def test_nothing_is_reported_while_a_job_is_followed(self, run, tmp_path):
+        ran = run("migrate", tmp_path, tmp_path / "new", "--follow", "--html", tmp_path / "report.html")
+
+        assert ran.status == 2
+        assert "--html is not for --follow" in ran.stderr
 
 
 def _light(colour: str) -> float:
