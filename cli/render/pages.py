@@ -47,7 +47,10 @@ def plan_page(plan: PlanFile, new_types: str = "", file: str = "", notes: Iterab
         facts.append(("with", options))
     command = migrate_with(plan, file) if file else ""
     sentences = [*lines_of(ending_lines(plan)), *map(Sentence, notes)]
-    return plan_pieces(plan.to_data(), plan.made, plan_headline(plan), facts, Commands(migrate=command), sentences)
+    return plan_pieces(
+        plan.to_data(), plan.made, plan_headline(plan), facts, Commands(migrate=command), sentences,
+        samples=plan.samples,
+    )  # fmt: skip
 
 
 def migrate_with(plan: PlanFile, file: str) -> str:

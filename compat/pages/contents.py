@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from ..description import StateDescription
 
+_MUCH = 0.1
+"""The share of all bytes from which a state is unfolded in a profile."""
 Place = tuple[str, str, int | None]
 """A state: the id of its operator, its name, and the version of a lazy migration."""
 
@@ -126,7 +128,7 @@ def _state(
     return Subject(
         anchor=anchor, name=state["name"], kind=state["kind"], old=type_text, new=type_text,
         word="damaged" if state["error"] else "unsupported" if state["unsupported"] and state["entries"] != 0 else "",
-        more=" · ".join(more), lines=tuple(lines), trees=trees, is_open=profile is not None,
+        more=" · ".join(more), lines=tuple(lines), trees=trees, is_open=profile is not None and (profile["share"] or 0) >= _MUCH,
         body=tuple(
             figures.profile_of_state(profile)
             if profile is not None

@@ -13,12 +13,14 @@ from ..type_tree import type_tree
 from . import pieces
 from .pieces import Commands, Line, Node, Operator, Placed, Row, Shown, Subject
 from .rendering import piece
+from .samples import samples_piece
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
     from markupsafe import Markup
 
+    from ..entry_samples import EntrySamples
     from ..plan import MigrationPlan, OperatorPlan, StatePlan
 
 _DONE = {
@@ -145,7 +147,7 @@ def plan_pieces(
     commands: Commands,
     notes: Sequence[Line] = (),
     *,
-    samples: Markup | None = None,
+    samples: EntrySamples | None = None,
 ) -> list[Markup]:
     """Return what a page on a plan shows.
 
@@ -156,7 +158,7 @@ def plan_pieces(
         facts: What there is to know of it as a whole.
         commands: What can be run next.
         notes: Sentences on the whole.
-        samples: Entries before and after, as a piece.
+        samples: Entries before and after; None: they were not asked for.
     """
     states = [(operator, state) for operator in data["operators"] for state in operator["states"]]
     about = {
@@ -173,7 +175,7 @@ def plan_pieces(
         next_step,
         pieces.worst(placed) if plan is not None else None,
         piece("section", "What is done", _table(_PLANNED, rows) + _notes(notes)),
-        samples,
+        None if samples is None else samples_piece(samples),
         pieces.operators(operators, "Operators and their types") if operators else None,
         _rules(placed),
     )
