@@ -128,7 +128,8 @@ def _state(
     return Subject(
         anchor=anchor, name=state["name"], kind=state["kind"], old=type_text, new=type_text,
         word="damaged" if state["error"] else "unsupported" if state["unsupported"] and state["entries"] != 0 else "",
-        more=" · ".join(more), lines=tuple(lines), trees=trees, is_open=profile is not None and (profile["share"] or 0) >= _MUCH,
+        more=" · ".join(more), lines=tuple(lines), trees=trees,
+        is_open=profile is not None and (profile["share"] or 0) >= _MUCH,
         body=tuple(
             figures.profile_of_state(profile)
             if profile is not None
