@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .errors import ValueNotConvertible
@@ -18,7 +19,7 @@ from .temporal.values import Instant
 from .wording import json_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
 _FRACTION = re.compile(r"\.(\d{1,9})(?!\d)")
 _INSERTED = {"INSERT", "+I"}
@@ -45,31 +46,37 @@ def plain(form: Any) -> Any:
             return form
 
 
-def value_text(form: Any) -> str:
-    """Return the text of the JSON form of a value; text in it is as in JSON, without what is not printable."""
+def value_text(form: Any, most: int | None = None) -> str:
+    """Return the text of the JSON form of a value; text in it is as in JSON, without what is not printable.
+
+    Args:
+        form: The JSON form.
+        most: How many characters of a text, and how many elements of a list or a map, are shown; None: all.
+    """
+    text = partial(value_text, most=most)
     match form:
         case {"$pojo": {"class": str(name), "fields": inner}} | {"$object": {"class": str(name), "attributes": inner}}:
-            return _word(re.split("[.$]", name)[-1]) + value_text(inner)
+            return _word(re.split("[.$]", name)[-1]) + text(inner)
         case {"$row": {"kind": str(kind), "fields": inner}} | {"$sqlrow": {"kind": str(kind), "fields": inner}}:
-            return ("" if kind in _INSERTED else f"{_word(kind)} ") + value_text(inner)
+            return ("" if kind in _INSERTED else f"{_word(kind)} ") + text(inner)
         case {"$map": list(pairs)} if all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
-            return _listed("{}", (f"{value_text(key)}: {value_text(item)}" for key, item in pairs))
+            return "{" + _listed(pairs, lambda pair: f"{text(pair[0])}: {text(pair[1])}", most) + "}"
         case {"$tuple": inner} | {"$set": inner} | {"$avro": inner} | {"$pickle": {"value": inner}}:
-            return value_text(inner)
-        case {"$left": inner}:
-            return f"left {value_text(inner)}"
-        case {"$right": inner}:
-            return f"right {value_text(inner)}"
+            return text(inner)
+        case {"$left": inner} | {"$right": inner}:
+            return f"{next(iter(form))[1:]} {text(inner)}"
         case {"$window": [start, end]}:
-            return f"{value_text({'$date': start})} to {value_text({'$date': end})}"
+            return f"{text({'$date': start})} to {text({'$date': end})}"
         case {"$enum": str(word)} | {"$opaque": str(word)} | {"$bigint": str(word)} | {"$double": str(word)}:
-            return _word(word)
+            return _cut(_word(word), most)
         case dict():
-            text = _scalar(form)
-            fields = (f"{json_text(name)}: {value_text(item)}" for name, item in form.items())
-            return _listed("{}", fields) if text is None else text
+            if (scalar := _scalar(form)) is not None:
+                return _cut(scalar, most)
+            return "{" + _listed([*form.items()], lambda field: f"{json_text(field[0])}: {text(field[1])}") + "}"
         case list():
-            return _listed("[]", map(value_text, form))
+            return "[" + _listed(form, text, most) + "]"
+        case str() if most is not None and len(form) > most:
+            return f'{json_text(form[:most])[:-1]}…" ({len(form):,} characters)'
         case _:
             return json_text(form)
 
@@ -124,8 +131,13 @@ _SCALARS: dict[str, Callable[..., object]] = {
 """What has the text of values of one part, by the tag."""
 
 
-def _listed(brackets: str, texts: Iterable[str]) -> str:
-    return brackets[0] + ", ".join(texts) + brackets[1]
+def _listed(items: list[Any], text: Callable[[Any], str], most: int | None = None) -> str:
+    shown = [text(item) for item in items[:most]]
+    return ", ".join([*shown, f"… {len(items) - len(shown):,} more"] if len(shown) < len(items) else shown)
+
+
+def _cut(text: str, most: int | None) -> str:
+    return text if most is None or len(text) <= most else f"{text[:most]}… ({len(text):,} characters)"
 
 
 def _word(text: str) -> str:

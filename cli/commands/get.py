@@ -32,6 +32,8 @@ _ENTRIES = (Column("state", is_name=True), Column("kind"), Column("key"), Column
             Column("value", is_text=True))  # fmt: skip
 
 
+_MOST = 100
+"""How many characters of a text, and elements of a list or map, the table shows."""
 _NEGATIVE = re.compile(r"-[0-9][0-9.eE+-]*")
 
 
@@ -187,13 +189,13 @@ def _parts(choice: KeyChoice) -> str:
 def _cells(entry: dict[str, Any]) -> list[str]:
     kind, key, version = entry["kind"], entry["key"], entry.get("lazy_version", entry.get("stored_as"))
     space = value_text(entry["namespace"]) if "namespace" in entry else ""
-    value, timestamp = value_text(entry.get("value")), entry.get("timestamp")
+    value, timestamp = value_text(entry.get("value"), _MOST), entry.get("timestamp")
     match entry.get("value"):  # of a Spark query, with TTL
         case {"value": inner, "ttlExpirationMs": int(expiry)}:
-            value = f"{value_text(inner)}, expires at {Instant.of_epoch_milli(expiry)}"
+            value = f"{value_text(inner, _MOST)}, expires at {Instant.of_epoch_milli(expiry)}"
     match key:  # of a Spark query, the keys of maps and timers are within those of their entries
         case {"key": key, "userKey": inner} if kind == StateKind.MAP:
-            value = f"{value_text(inner)}: {value}"
+            value = f"{value_text(inner, _MOST)}: {value}"
         case {"key": key, "expiryTimestampMs": timestamp} if kind == StateKind.TIMERS:
             pass
     if kind == StateKind.TIMERS and timestamp is not None:

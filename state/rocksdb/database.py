@@ -31,6 +31,7 @@ from .ranges import families_of_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
     from pathlib import Path
 
     from .manifest import TableFile
@@ -278,9 +279,9 @@ def _opened(
         with reported(versions):
             found = {family.name: opened.get_column_family(family.name) for family in options.families}
             tables = opened.live_files()
-            _require_same(tables, names, sizes)
+            require_same({table["name"].lstrip("/"): table["size"] for table in tables}, names, sizes)
             _require_within(found.values(), tables, library.ReadOptions())
-            _require_same_families({*library.Rdict.list_cf(str(folder))}, {*found})
+            require_same_families({*library.Rdict.list_cf(str(folder))}, {*found})
     except BaseException:
         opened.close()
         raise
@@ -309,16 +310,16 @@ def require_current(current: bytes, names: FileNames) -> None:
         raise CorruptSavepoint(f"the file does not name {names.manifest}", file=CURRENT, advice=_DAMAGED)
 
 
-def _require_same_families(stored: set[str], listed: set[str]) -> None:
+def require_same_families(stored: AbstractSet[str], listed: AbstractSet[str]) -> None:
+    """Refuse a MANIFEST and an OPTIONS file of other column families; raises `CorruptSavepoint`."""
     for other in sorted(stored ^ listed)[:1]:
         raise CorruptSavepoint(
             f"the MANIFEST and the OPTIONS file do not agree on the column family {other!r}", advice=_DAMAGED
         )
 
 
-def _require_same(tables: list[dict[str, Any]], names: FileNames, sizes: Mapping[str, int]) -> None:
-    """Refuse a MANIFEST that does not list the files of the snapshot, with their sizes."""
-    found = {table["name"].lstrip("/"): table["size"] for table in tables}
+def require_same(found: Mapping[str, int], names: FileNames, sizes: Mapping[str, int]) -> None:
+    """Refuse a MANIFEST that does not list the files of the snapshot, with their sizes; raises `CorruptSavepoint`."""
     for other in sorted(found.keys() ^ {*names.tables})[:1]:
         whose = "of the MANIFEST is not in the snapshot" if other in found else "is not in the MANIFEST"
         raise CorruptSavepoint(f"the file {other} {whose}", file=names.manifest, advice=_DAMAGED)

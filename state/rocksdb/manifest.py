@@ -128,10 +128,16 @@ class TableFile:
         """Return a file of values without a sequence number, from the first user key to the last."""
         return cls(number, size, level, first + _VALUE_OF_NO_TIME, last + _VALUE_OF_NO_TIME)
 
-    def may_have(self, first: bytes, last: bytes) -> bool:
-        """Whether user keys from the first to the last may be in the file."""
+    @property
+    def keys(self) -> tuple[bytes, bytes]:
+        """The least and the greatest user key."""
         stored = len(_VALUE_OF_NO_TIME)
-        return self.least[:-stored] <= first and last <= self.greatest[:-stored]
+        return self.least[:-stored], self.greatest[:-stored]
+
+    def reaches(self, start: bytes | None, stop: bytes | None) -> bool:
+        """Whether there may be keys from `start` to before `stop`, or a deletion of some; None: without a limit."""
+        first, last = self.keys
+        return (start is None or start <= last) and (stop is None or first < stop)
 
     @property
     def name(self) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...serializers.errors import UnsupportedFormat
 from ..transcode.executor_choice import VARIABLE, ExecutorName, load_machine_code
-from ..transcode.table_entries import ROOM_BYTES, STORED_BYTES
+from ..transcode.table_entries import ROOM_BYTES
 from .table_reader import Records, open_table
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def newest_entries(
         CorruptSavepoint: A file is damaged.
         UnsupportedFormat: Two entries of a key have one sequence number.
     """
-    wanted = [file for file in files if _may_be_in(file, start, stop)]
+    wanted = [file for file in files if file.reaches(start, stop)]
     runs, has_deletions = _runs(wanted), False
     if len(runs) > _MOST_RUNS:
         return None
@@ -58,11 +58,6 @@ def newest_entries(
     return _merged(found) if len(runs) > 1 or has_deletions else _plain(found)
 
 
-def _may_be_in(file: TableFile, start: bytes | None, stop: bytes | None) -> bool:
-    least, greatest = file.least[:-STORED_BYTES], file.greatest[:-STORED_BYTES]
-    return (start is None or greatest >= start) and (stop is None or least < stop)
-
-
 def _overlaps(first: bytes, after: bytes, start: bytes | None, stop: bytes | None) -> bool:
     return (start is None or after > start) and (stop is None or first < stop)
 
@@ -70,9 +65,8 @@ def _overlaps(first: bytes, after: bytes, start: bytes | None, stop: bytes | Non
 def _runs(files: Sequence[TableFile]) -> list[list[TableFile]]:
     """Return the files in as few runs as possible."""
     runs: list[list[TableFile]] = []
-    for file in sorted(files, key=lambda file: file.least[:-STORED_BYTES]):
-        least = file.least[:-STORED_BYTES]
-        run = next((run for run in runs if run[-1].greatest[:-STORED_BYTES] < least), None)
+    for file in sorted(files, key=lambda file: file.keys[0]):
+        run = next((run for run in runs if run[-1].keys[1] < file.keys[0]), None)
         if run is None:
             runs.append([file])
         else:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ...serializers.errors import CorruptSavepoint, UnsupportedFormat, located
+from ...serializers.errors import UnsupportedFormat, located
+from .database import require_same_families
 from .options_file import DEFAULT_FAMILY
 from .ranges import families_of_tables
 from .table_reader import MERGE, VALUE, open_table
@@ -30,7 +31,6 @@ _Entry = tuple[bytes, int, int, bytes]
 """A key, the negative sequence number of an entry, its type, and its value."""
 _Deletion = tuple[bytes, bytes, int]
 _MOST_ITEMS = 256
-_SEQUENCE_BYTES = 8
 
 
 @attrs.define(eq=False)
@@ -61,8 +61,7 @@ class StoredTables:
             CorruptSavepoint: The two are not of one database.
         """
         settings = {family.name: family for family in options.families}
-        for other in sorted(settings.keys() ^ manifest.families.keys())[:1]:
-            raise CorruptSavepoint(f"the MANIFEST and the OPTIONS file do not agree on the column family {other!r}")
+        require_same_families(manifest.families.keys(), settings.keys())
         tables = families_of_tables(settings)
         return cls(frozenset(tables) - {DEFAULT_FAMILY}, tables, settings, manifest.families, open_file)
 
@@ -78,7 +77,7 @@ class StoredTables:
                 yield from self._items(part, start, stop)
 
     def _items(self, part: str, start: bytes | None, stop: bytes | None) -> Iterator[Items]:
-        tables = [self._table(file) for file in self._files[part] if _reaches(file, start, stop)]
+        tables = [self._table(file) for file in self._files[part] if file.reaches(start, stop)]
         deletions = [one for table in tables for one in table.range_deletions()]
         entries = merge(*(_entries(table, start, stop) for table in tables))
         keys, values = list[bytes](), list[bytes]()
@@ -98,13 +97,6 @@ class StoredTables:
         if file.name not in self._opened:
             self._opened[file.name] = open_table(self._open(file.name), file)
         return self._opened[file.name]
-
-
-def _reaches(file: TableFile, start: bytes | None, stop: bytes | None) -> bool:
-    """Whether a file may have keys of a range, or a deletion of some of them."""
-    return (start is None or start <= file.greatest[:-_SEQUENCE_BYTES]) and (
-        stop is None or file.least[:-_SEQUENCE_BYTES] < stop
-    )
 
 
 def _entries(table: Table, start: bytes | None, stop: bytes | None) -> Iterator[_Entry]:

@@ -211,7 +211,7 @@ class Table:
             count, last = count + len(found), found.key(len(found) - 1)
             if first < before:
                 raise self._blocks.damaged("the keys are not in order", places[0][0])
-            if self.listed is not None and not self.listed.may_have(first, last):
+            if self.listed is not None and not self.listed.keys[0] <= first <= last <= self.listed.keys[1]:
                 raise self._blocks.damaged("it has keys that the MANIFEST does not list for it", places[0][0])
             begin = 0 if start is None else found.find(start)
             end = len(found) if stop is None or last < stop else found.find(stop)

@@ -62,6 +62,18 @@ def test_tags_that_the_type_says_are_left_out(form, expected, text):
     assert (plain(form), value_text(form)) == (expected, text)
 
 
+def test_long_texts_lists_and_maps_are_cut_and_say_how_long_they_are_and_records_are_whole():
+    form = {"$pojo": {"class": "C", "fields": {
+        "text": "abcdef", "list": [1, 2, 3, 4, 5], "map": {"$map": [[1, "x"]] * 5}, "bytes": {"$bytes": "00" * 9}
+    }}}  # fmt: skip
+
+    assert value_text(form, 4) == (
+        'C{"text": "abcd…" (6 characters), "list": [1, 2, 3, 4, … 1 more],'
+        ' "map": {1: "x", 1: "x", 1: "x", 1: "x", … 1 more}, "bytes": 0x00… (20 characters)}'
+    )
+    assert value_text(form, 99) == value_text(form)
+
+
 def test_what_is_shown_of_a_value_can_be_written():
     assert exact_decimal("123456789012345678901234567890123456", 2) == Decimal("1234567890123456789012345678901234.56")
     assert bytes_of("0x00ff") == b"\0\xff"

@@ -20,7 +20,7 @@ import attrs
 
 from ....serializers.errors import CorruptSavepoint, UnsupportedFormat, located
 from ...progress import Progress, report_progress
-from ...rocksdb.database import CURRENT, FileNames, open_database, require_current, require_library
+from ...rocksdb.database import CURRENT, FileNames, open_database, require_current, require_library, require_same
 from ...rocksdb.manifest import read_manifest
 from ...rocksdb.options_file import read_options
 from ...rocksdb.stored_tables import StoredTables
@@ -136,9 +136,8 @@ def _open_tables_of(handle: DatabaseHandle, folder: Folder) -> Iterator[StoredTa
     with ExitStack() as opened, _stored_names(handle.files, folder):
         manifest, options = read_manifest(read(names.manifest), names.manifest), read(names.options)
         require_current(read(CURRENT), names)
-        listed = {table.name for tables in manifest.families.values() for table in tables}
-        for other in sorted(listed ^ {*names.tables})[:1]:
-            raise CorruptSavepoint(f"the MANIFEST and the snapshot do not agree on the file {other}")
+        listed = {table.name: table.size for tables in manifest.families.values() for table in tables}
+        require_same(listed, names, {name: file.stream.size for name, file in files.items()})
         yield StoredTables.of(
             manifest,
             read_options(options, names.options),
