@@ -12,7 +12,9 @@ from ...compat.explain import MUST_DECLARE
 from ...compat.plan import StateAction
 from ...compat.reference_time import millis_text
 from ...compat.spread import Spread
-from ...serializers.errors import shown
+from ...serializers.errors import unless_redacted
+from ...serializers.json_forms import tagger_of
+from ...serializers.plain_forms import plain, value_text
 from ...serializers.wording import many
 from ...state.formats.spark.commit_log import source_offsets
 from ...state.progress import size_text
@@ -259,10 +261,13 @@ def _largest_keys(view: OperatorView) -> Iterator[Line | Row]:
         if largest is None or measure is None:
             continue
         name: Span = (state.name, "cyan")
+        operator: Any = view.operator
         for one in largest.keys:
             numbers = [f"{one.entries:,}", f"{one.size_bytes:,}", _percent(one.size_bytes, measure.size_bytes)]
-            plain = [shown(one.key, _KEY_WIDTH), str(one.key_group), *numbers]
-            rows.append([name, *((text, "") for text in plain)])
+            key = str(
+                unless_redacted(value_text(plain(tagger_of(operator.key)(one.key)), _KEY_WIDTH))
+            )  # as `get` takes it
+            rows.append([name, *((text, "") for text in (key, str(one.key_group), *numbers))])
             name = ("", "")
         if not largest.is_exact:
             notes.setdefault("too many keys in no order: these sizes are lower bounds", []).append(state.name)

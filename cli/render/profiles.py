@@ -8,6 +8,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from ...serializers.plain_forms import plain
 from ...serializers.wording import json_text, many
 from ...state.progress import size_text
 from ..output import Column, Row, Table, line_width, styled_table
@@ -182,7 +183,7 @@ def _heaviest(of: Data) -> Iterator[Block]:
     rows: list[Line] = []
     for one in heaviest["keys"]:
         numbers = [f"{one['part']:,}", f"{one['entries']:,}", f"{one['bytes']:,}", _ratio(one["bytes"], whole)]
-        rows.append([(_cut(json_text(one["key"]), _KEY_WIDTH), ""), *((text, "") for text in numbers)])
+        rows.append([(_cut(json_text(plain(one["key"])), _KEY_WIDTH), ""), *((text, "") for text in numbers)])
     part = Column("partition" if is_of_spark else "key group", is_number=True)
     yield from styled_table((Column("key"), part, *_NUMBERS), rows, indent=4)
     if heaviest["missing_bytes"]:

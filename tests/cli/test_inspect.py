@@ -262,7 +262,7 @@ def test_keys_are_shown_only_when_asked_for(run, savepoint_of):
     ran = run("inspect", folder, "--keys", "2")
 
     rows = [line.split() for line in ran.stdout.splitlines()]
-    assert ["events", "'key-9'", "59", "1", "4,761", "31%"] in rows
+    assert ["events", '"key-9"', "59", "1", "4,761", "31%"] in rows
     largest = state_of(run("inspect", folder, "--keys", "2", "--json"), "keyed-op", "events")["largest_keys"]
     assert (True, None, 2) == (largest["exact"], largest["unknown"], len(largest["keys"]))
     assert {"key": "key-9", "key_group": 59, "entries": 1, "bytes": 4761} == largest["keys"][0]
@@ -284,8 +284,8 @@ def test_keys_of_windows_and_timers_are_summed_up(run, savepoint_of):
     ran = run("inspect", savepoint_of("hashmap-windows-p2-m128"), "--keys", "1")
 
     rows = [line.split() for line in ran.stdout.splitlines()]
-    assert ["window-contents", "'w4'", "92", "3", "135", "20%"] in rows
-    assert ["_timer_state/event_window-timers", "'w4'", "92", "3", "108", "20%"] in rows
+    assert ["window-contents", '"w4"', "92", "3", "135", "20%"] in rows
+    assert ["_timer_state/event_window-timers", '"w4"', "92", "3", "108", "20%"] in rows
 
 
 def test_keys_that_cannot_be_distinguished_are_a_note(run, tmp_path, damage):
