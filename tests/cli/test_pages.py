@@ -186,6 +186,26 @@ class TestOtherCommands:
         assert state.get_by_text("obsolete string").is_visible()
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
+    @pytest.mark.parametrize("command", ["plan", "migrate", "inspect"])
+    def test_hostile_text_stays_text_in_each(self, run, hostile, opened, tmp_path, command):
+        place, more = hostile.parent / "savepoint", {"plan": [], "migrate": [tmp_path / "after"]}
+        job = [] if command == "inspect" else ["--job", "before:job"]
+        assert run(command, place, *more.get(command, []), *job, "--html", tmp_path / "page.html").status == 0
+        page = opened(tmp_path / "page.html")
+
+        assert page.locator("h3", has_text=SHOWN).first.is_visible()
+        assert page.locator("main script, main img").count() == 0
+        assert not {"\u202e", "\x1b", "\u2066"} & set(page.content())
+
+    def test_redacted_keys_are_in_no_report(self, run, savepoint_of, tmp_path):
+        arguments = ("inspect", savepoint_of(ACCOUNTS), "--keys", "3", "--html")
+        shown, redacted = tmp_path / "shown.html", tmp_path / "redacted.html"
+        run(*arguments, shown)
+        run(*arguments, redacted, "--redact")
+
+        assert '<th scope="row">113</th>' in shown.read_text(encoding="utf-8")
+        assert '<th scope="row">113</th>' not in redacted.read_text(encoding="utf-8")
+
     def test_nothing_is_reported_while_a_job_is_followed(self, run, tmp_path):
         ran = run("migrate", tmp_path, tmp_path / "new", "--follow", "--html", tmp_path / "report.html")
 
