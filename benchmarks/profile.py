@@ -16,7 +16,6 @@ import statistics
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 from stateshift import Savepoint
 
@@ -25,6 +24,12 @@ from .shapes import SHAPES, write_savepoint
 from .states_before import STATE
 
 WARM_UP = 1
+ALONE = """
+import sys
+from stateshift import Savepoint
+Savepoint.open(sys.argv[1]).profile()
+print(open("/proc/self/status").read())  # unlike `ru_maxrss`, it has nothing of the process that started this one
+"""
 
 
 def main() -> int:
@@ -33,13 +38,7 @@ def main() -> int:
     parser.add_argument("--entries", type=int, default=5_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--shape", default="S2", choices=sorted(SHAPES))
-    parser.add_argument("--of", help=argparse.SUPPRESS)
     arguments = arguments_of(parser)
-    if arguments.of:
-        Savepoint.open(arguments.of).profile()
-        # Unlike `ru_maxrss`, this does not count what the process that started this one had.
-        print(re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="utf-8"))[0])
-        return 0
     seconds: dict[str, list[float]] = {"to_arrow": [], "profile": []}
     with scratch_folder(arguments.folder) as scratch:
         write_savepoint(SHAPES[arguments.shape], arguments.entries, scratch / "source")
@@ -53,8 +52,9 @@ def main() -> int:
                     savepoint.profile()
                 if turn >= WARM_UP:
                     found.append(time.perf_counter() - started)
-        alone = [sys.executable, "-m", "benchmarks.profile", "--of", str(scratch / "source")]
-        kib = int(subprocess.run(alone, check=True, capture_output=True, text=True).stdout)
+        alone = [sys.executable, "-c", ALONE, str(scratch / "source")]
+        status = subprocess.run(alone, check=True, capture_output=True, text=True).stdout
+        kib = int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0])
     medians = {way: statistics.median(found) for way, found in seconds.items()}
     ratio = medians["profile"] / medians["to_arrow"]
     machine = facts(rounds=arguments.rounds)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,9 +18,11 @@ from ..options import (
     operator_option,
     reference_time_of,
     savepoint_argument,
+    spark_options,
 )
 from ..output import print_json, print_styled
 from ..progress import show_progress
+from ..run_failures import spark_failures_told
 from ..whole_files import html_option
 
 if TYPE_CHECKING:
@@ -110,6 +112,7 @@ be personal data. With --redact only their sizes are shown. Needs neither the jo
     help="With --profile: the time to which ages are counted. ISO 8601 with a zone. [default: now]",
 )
 @html_option
+@spark_options
 @columns_option
 @old_job_option
 @import_option
@@ -128,6 +131,8 @@ def command(
     lives: dict[str, timedelta] | timedelta | None,
     reference_time: datetime | None,
     html: OutputFile | None,
+    master: str | None,
+    py_files: list[str],
     with_json: bool,
 ) -> int:
     """Show what SAVEPOINT (a folder or URI with _metadata) holds: operators, states, readable types, entries, bytes.
@@ -140,14 +145,15 @@ def command(
     if with_profile:
         if keys or with_skew:
             raise click.UsageError("--profile shows the heaviest keys and the skew: leave out --keys and --skew")
-        opened = open_state(savepoint, plan, old_job)
-        profile = _profile(opened, operator_name, state_name, reference_time, lives)
+        opened, on_spark = open_state(savepoint, plan, old_job), {"master": master, "py_files": py_files}
+        profile = _profile(opened, operator_name, state_name, reference_time, lives, on_spark)
         if html is not None:
             _write_page(html, Inspected.of(opened, operator_name, state_name), profile)
         _print_profile(profile, is_full=is_full or state_name is not None, with_json=with_json)
         return Status.DONE
-    if lives or reference_time:
-        raise click.UsageError(f"{'--ttl' if lives else '--reference-time'} goes with --profile")
+    given = {"--ttl": lives, "--reference-time": reference_time, "--master": master, "--py-files": py_files}
+    for option in (option for option, value in given.items() if value):
+        raise click.UsageError(f"{option} goes with --profile")
     if keys and is_spark(savepoint):
         raise click.UsageError("--keys does not apply to a checkpoint of a Spark query: export shows its keys")
     inspected = Inspected.of(open_state(savepoint, plan, old_job), operator_name, state_name, keys)
@@ -169,13 +175,14 @@ def _profile(
     state: str | None,
     reference_time: datetime | None,
     lives: dict[str, timedelta] | timedelta | None,
+    on_spark: dict[str, Any],
 ) -> Profile:
     with libraries_needed("fast"):
-        from ...state.profiles.savepoint_profile import profile
-    with show_progress() as show:
-        return profile(
-            opened, operator=operator, state=state, reference_time=reference_time, time_to_live=lives, progress=show
-        )
+        from ...spark.profiling import profile
+    how: dict[str, Any] = {"operator": operator, "state": state}
+    how |= {"reference_time": reference_time, "time_to_live": lives}
+    with show_progress() as show, spark_failures_told("Nothing was written."):
+        return profile(opened, progress=show, **on_spark, **how)
 
 
 def _write_page(html: OutputFile, inspected: Inspected, profile: Profile | None = None) -> None:

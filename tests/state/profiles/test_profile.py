@@ -168,7 +168,7 @@ def key_bytes(savepoint):
     """The bytes of each key over all states of the operator `things`, by objects."""
     sums = Counter()
     operator = savepoint.operator("things")
-    for found in operator.measure(keys=10_000).states:
+    for found in operator.measure(keys=20_000).states:
         for one in found.largest.keys if found.largest else ():
             sums[one.key] += one.size_bytes
     return sums
