@@ -39,6 +39,8 @@ def _times_to_live(
     _: click.Context, __: click.Parameter, given: tuple[str, ...]
 ) -> dict[str, timedelta] | timedelta | None:
     """Return how long values live: of all states, or by name."""
+    if not given:
+        return None
     from ...state.plans.time_to_live import Duration
 
     named: dict[str, timedelta] = {}

@@ -42,7 +42,7 @@ def pass_elements(
         for state in plan.states.values():
             if state.kind.is_keyed:
                 continue
-            tally = found.states[state.name] = StateTally.of(state, reference_ms, None)
+            tally = found.states[state.place] = StateTally.of(state, reference_ms, None)
             with located(file=source.name, operator=plan.title, state=state.name):
                 if state.kind is StateKind.BROADCAST:
                     _add_map(state, tally, stream.broadcast.get(state.name))

@@ -91,9 +91,8 @@ class _KeyedPass:
     def observers(self, reader: KeyedReader) -> Mapping[int, _Look]:
         """Return what looks at the states of a stream."""
         infos = {at: info for at, info in enumerate(reader.header.states) if info.name not in reader.hidden}
-        wanted = {
-            at: (info, self.plan.states[info.name]) for at, info in infos.items() if info.name in self.plan.states
-        }
+        plans = {plan.name: plan for plan in self.plan.states.values() if plan.kind.is_keyed}
+        wanted = {at: (info, plans[info.name]) for at, info in infos.items() if info.name in plans}
         self._weights = KeyWeights(is_alone=len(reader.header.states) == 1)
         self._looks = {at: _Look.make(self, reader, info, plan, self._weights) for at, (info, plan) in wanted.items()}
         return self._looks
@@ -131,7 +130,7 @@ class _KeyedPass:
         self._settle()
         for look in self._looks.values():
             look.finish()
-        return OperatorTally({look.plan.name: look.tally for look in self._looks.values()}, self._weights.result())
+        return OperatorTally({look.plan.place: look.tally for look in self._looks.values()}, self._weights.result())
 
 
 @attrs.define

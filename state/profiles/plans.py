@@ -50,6 +50,11 @@ class StatePlan:
     time_to_live_ms: int | None = None
     stores_expiry: bool = False
 
+    @property
+    def place(self) -> tuple[str, str]:
+        """Its scope and name, by which an operator knows it."""
+        return self.kind.scope, self.name
+
     @classmethod
     def of(cls, operator: SavepointOperator, state: SavepointState, time_to_live_ms: int | None) -> Self:
         """Return the plan of a state of a savepoint."""
@@ -68,12 +73,12 @@ class OperatorPlan:
     Attributes:
         title: Its name in messages.
         max_parallelism: The number of its key groups.
-        states: Its states, by name.
+        states: Its states, by scope and name.
     """
 
     title: str
     max_parallelism: int
-    states: dict[str, StatePlan] = attrs.field(repr=False)
+    states: dict[tuple[str, str], StatePlan] = attrs.field(repr=False)
 
 
 @attrs.frozen

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ...compat.description import StateKind
 from ...compat.edits import is_called
 from ...compat.lazy_tables import state_in
 from ...compat.profiles import HeaviestKeys, HeavyKey, OperatorProfile, Profile, Spreading, StateProfile
@@ -88,7 +89,7 @@ def profile(
     with located(**opened.where):
         results = (runner or InProcess()).run([work], progress) if work.tasks else []
         tallies = [
-            OperatorTally({each.name: how.nothing(one, each, milliseconds(time)) for each in states})
+            OperatorTally({how.place(each): how.nothing(one, each, milliseconds(time)) for each in states})
             for one, states in chosen
         ]
         for task, result in zip(work.tasks, results, strict=True):
@@ -143,18 +144,11 @@ class _OfStreams:
     @classmethod
     def of(cls, savepoint: Savepoint, chosen: Chosen, lives: _Lives, *, are_many: bool) -> _OfStreams:
         """Return how some states are read; with `are_many`, large streams are divided among tasks."""
-        plans = [
-            OperatorPlan(
-                one.title,
-                one.max_parallelism,
-                {
-                    each.name: StatePlan.of(one, each, lives.of(one.title, state_in(each.name)))
-                    for each in states
-                    if not each.is_hidden
-                },
-            )
-            for one, states in chosen
-        ]
+        plans = []
+        for one, states in chosen:
+            seen = [each for each in states if not each.is_hidden]
+            found = [StatePlan.of(one, each, lives.of(one.title, state_in(each.name))) for each in seen]
+            plans.append(OperatorPlan(one.title, one.max_parallelism, {plan.place: plan for plan in found}))
         tasks = [
             task
             for index, (one, states) in enumerate(chosen)
@@ -169,10 +163,14 @@ class _OfStreams:
     def nothing(self, operator: Any, state: Any, reference_ms: int) -> StateTally:
         """Return the figures of a state before it is read."""
         parts = range(operator.max_parallelism) if state.kind.is_keyed else None
-        plan = next(one for one in self.plans if one.title == operator.title).states.get(state.name)
+        plan = next(one for one in self.plans if one.title == operator.title).states.get(self.place(state))
         tally = StateTally.of(plan or StatePlan(state.name, state.kind), reference_ms, parts)
         tally.not_counted = state.unsupported if state.is_hidden else ""
         return tally
+
+    def place(self, state: Any) -> tuple[str, str]:
+        """Return the place of a state in its operator."""
+        return state.kind.scope, state.name
 
     def type_of(self, state: Any) -> str:
         """Return the type of a state in words."""
@@ -235,6 +233,10 @@ class _OfStores:
         tally.not_counted = state.unsupported
         return tally
 
+    def place(self, state: Any) -> tuple[str, str]:
+        """Return the place of a store in its operator."""
+        return StateKind.VALUE.scope, state.name
+
     def type_of(self, state: Any) -> str:
         """Return the type of the values of a store as SQL spells it."""
         return str(state.sql_types.get("value", ""))
@@ -261,8 +263,8 @@ _How = _OfStreams | _OfStores
 
 
 def _operator(how: _How, operator: Any, states: list[Any], tally: OperatorTally) -> OperatorProfile:
-    found = [_state(how, operator, state, tally.states[state.name]) for state in states]
-    keyed = [tally.states[state.name] for state in states if how.has_keys(state)]
+    found = [_state(how, operator, state, tally.states[how.place(state)]) for state in states]
+    keyed = [tally.states[how.place(state)] for state in states if how.has_keys(state)]
     sums = [one.parts for one in tally.states.values() if one.parts is not None]
     parts = PartSums.of(range(len(sums[0].sizes) if sums else 0))
     for one in sums:

@@ -86,13 +86,14 @@ class StoreProfiling(Independent[StoreTask, OperatorTally]):
         weights = KeyWeights(is_alone=sum(not store.is_index for store in stores) == 1)
         found, part = OperatorTally(), range(task.partition, task.partition + 1)
         for store in stores:
-            tally = found.states[store.name] = StateTally.of(plan_of(operator, store), self.reference_ms, part)
+            plan = plan_of(operator, store)
+            tally = found.states[plan.place] = StateTally.of(plan, self.reference_ms, part)
             look = _StoreLook(operator, store, tally, weights)
             for block in store.blocks_of(task.partition) if task.partition < store.partitions else ():
                 take(look.add(block))
         weights.settle()
-        for name, top in weights.tops.items():
-            found.states[name].top = top
+        for (_, name), state in found.states.items():
+            state.top = weights.tops.get(name, state.top)
         found.top = weights.result()
         return found
 

@@ -139,15 +139,15 @@ class OperatorTally:
     """The statistics of an operator.
 
     Attributes:
-        states: Those of its states, by name.
+        states: Those of its states, by scope and name: a keyed state and a list may have one name.
         top: The heaviest keys over all keyed states.
     """
 
-    states: dict[str, StateTally] = attrs.field(factory=dict)
+    states: dict[tuple[str, str], StateTally] = attrs.field(factory=dict)
     top: Top = attrs.field(factory=Top)
 
     def merge(self, other: OperatorTally) -> None:
         """Add what another tally has counted."""
-        for name, state in other.states.items():
-            self.states[name].merge(state)
+        for place, state in other.states.items():
+            self.states[place].merge(state)
         self.top.add(other.top.keys, other.top.missing_bytes)

@@ -237,6 +237,19 @@ def test_what_is_asked_has_to_be_there(tmp_path):
     assert [one.state for one in savepoint.profile(operator="things", state="seen").states] == ["seen"]
 
 
+def test_a_keyed_state_and_a_list_may_have_one_name(tmp_path):
+    states, lists = [ValueStateDescriptor("same", int)], [ListStateDescriptor("same", int)]
+    with SavepointWriter(tmp_path / "sp", Job([Operator("o", key=str, states=states, list_states=lists)])) as writer:
+        writer.put("o", "same", "a", 1)
+        for number in (2, 3, 4):
+            writer.add("o", "same", number)
+    found = {
+        one.kind: (one.entries, one.fields[-1].largest) for one in Savepoint.open(tmp_path / "sp").profile().states
+    }
+
+    assert {kind: found[kind] for kind in ("value", "split_list")} == {"value": (1, 1), "split_list": (3, 4)}
+
+
 def test_progress_is_told(tmp_path):
     write(tmp_path / "sp", 50)
     told = []
