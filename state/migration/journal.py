@@ -32,7 +32,7 @@ from ..formats.flink.handles import DistributionMode, OperatorStateOffsets
 from ..formats.flink.metadata import METADATA, write_metadata
 from ..publication.lineage import FileDigest, Lineage, StateCount, StateFiles, read_lineage
 from ..publication.publish import source_facts
-from ..publication.runs import GENERATION_DIGITS, final_name
+from ..publication.runs import GENERATION_DIGITS, final_name, has_claim_or_list
 from ..publication.sink import StoredBytes
 from .tasks import DatabasePart, TaskResult
 
@@ -253,13 +253,16 @@ class Journal:
     def published(self, savepoint: Savepoint, plan: MigrationPlan) -> Lineage | None:
         """Return the lineage of the savepoint in the target, if this run published it and died before cleaning up.
 
-        The journal of the run may also lie beside the savepoint of another run; the plan in the lineage shows it.
+        The journal of the run may also lie beside the savepoint of another run; the plan in the lineage shows it. Once
+        all of the journal is removed, nothing tells which user code was called.
 
         Raises:
             CorruptSavepoint: The run published its savepoint, which is damaged now.
         """
         names = self._names()
-        if METADATA not in names or not any(self._valid(filter(_is_entry, names))):
+        if METADATA not in names:
+            return None
+        if not any(self._valid(filter(_is_entry, names))) and (self.calls or not has_claim_or_list(names)):
             return None
         lineage = lineage_of(self.folder, savepoint, plan)
         if lineage is not None:

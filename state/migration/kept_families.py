@@ -33,6 +33,7 @@ from ..rocksdb.options_file import DEFAULT_FAMILY, StoredOptions, print_stored_o
 from ..rocksdb.ranges import families_of_tables, table_of
 from ..savepoint.states import keyed_handles
 from .block_rewriter import new_name
+from .outputs import require_writable_families
 from .stream_rewriter import is_dropped
 from .tasks import DatabasePart, KeptFamilies, KeyedTask, TaskResult, digest_of
 
@@ -62,13 +63,19 @@ def with_kept(tasks: Iterable[KeyedTask], source: Folder) -> Iterator[KeyedTask]
     Raises:
         LibraryNotFound: The library that reads databases is not installed.
         CorruptSavepoint: One of these files is damaged.
-        UnsupportedFormat: A column family has settings that Flink does not set.
+        UnsupportedFormat: A column family has settings that Flink does not set, or cannot be written as it must be.
     """
     if source.is_local:
-        yield from (_with_kept(task, source) for task in tasks)
+        yield from (_looked_at(task, source) for task in tasks)
         return
     with ThreadPoolExecutor(_AT_A_TIME) as threads:
-        yield from threads.map(_with_kept, tasks, repeat(source))
+        yield from threads.map(_looked_at, tasks, repeat(source))
+
+
+def _looked_at(task: KeyedTask, source: Folder) -> KeyedTask:
+    made = _with_kept(task, source)
+    require_writable_families(made.plan, made.read, source)
+    return made
 
 
 def _with_kept(task: KeyedTask, source: Folder) -> KeyedTask:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
+from ...compat.plan import StateAction
 from ...serializers.errors import StateShiftError, located
 from ...serializers.views import DataOutputView
 from ..formats.flink.blocks import Block
@@ -30,15 +31,16 @@ from ..rocksdb.database import CURRENT, FileNames
 from ..rocksdb.manifest import write_manifest
 from ..rocksdb.options_file import DEFAULT_FAMILY, Family, StoredOptions, print_stored_options, read_options
 from ..rocksdb.table_reader import open_table
-from ..rocksdb.table_writer import TableWriter
+from ..rocksdb.table_writer import TableWriter, require_writable
 from ..transcode.frames import ascends
 from .tasks import NOTHING_KEPT, DatabasePart, KeyedTask, TaskResult
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from ...compat.plan import OperatorPlan
+    from ..formats.flink.handles import KeyedHandle
     from ..formats.flink.keyed_stream import KeyedStreamHeader
     from ..formats.flink.sources import ByteSource
     from ..publication.lineage import StateFiles
@@ -156,10 +158,7 @@ def options_of(task: KeyedTask | RekeyTask, header: KeyedStreamHeader, source: F
     for handle in task.handles:
         if not isinstance(handle, DatabaseHandle):
             continue
-        name = FileNames.of([file.name for file in handle.files]).options
-        stream = next(file.stream for file in handle.private if file.name == name)
-        with open_stream(stream, source) as stored, located(file=name):
-            options = read_options(stored.read_at(0, stored.size), name)
+        options = _stored_options(handle, source)
         version = options.version
         for family in options.families:
             state = task.plan.state(family.name, keyed=True)
@@ -168,6 +167,32 @@ def options_of(task: KeyedTask | RekeyTask, header: KeyedStreamHeader, source: F
     (flinks,) = _FLINKS.families
     names = [DEFAULT_FAMILY, *(info.name for info in header.states)]
     return StoredOptions(version, tuple(families.get(one, attrs.evolve(flinks, name=one)) for one in names))
+
+
+def _stored_options(handle: DatabaseHandle, source: Folder) -> StoredOptions:
+    name = FileNames.of([file.name for file in handle.files]).options
+    stream = next(file.stream for file in handle.private if file.name == name)
+    with open_stream(stream, source) as stored, located(file=name):
+        return read_options(stored.read_at(0, stored.size), name)
+
+
+def require_writable_families(plan: OperatorPlan, read: Iterable[KeyedHandle], source: Folder) -> None:
+    """Refuse column families that are to be rewritten and whose files cannot be written.
+
+    Args:
+        plan: The plan of the operator.
+        read: The stored streams whose states are rewritten.
+        source: The folder of the stored state.
+
+    Raises:
+        UnsupportedFormat: There is such a family.
+    """
+    for handle in read if plan.is_native else ():
+        if isinstance(handle, DatabaseHandle):
+            for family in _stored_options(handle, source).families:
+                state = plan.state(family.name, keyed=True)
+                if family.name != DEFAULT_FAMILY and (state is None or state.action is not StateAction.DROP):
+                    require_writable(family)
 
 
 class _Database:
@@ -199,10 +224,11 @@ class _Database:
         self._kept_states: tuple[StateFiles, ...] = ()
         self._tables: dict[int, _TableFile] = {}
         self._written: list[str] = []
-        self._states = [
-            _SortedState(TableWriter(family, self._new_file, executor), self._opened, executor)
-            for family in options.families[1:]
-        ]
+        self._states = {
+            at: _SortedState(TableWriter(family, self._new_file, executor), self._opened, executor)
+            for at, family in enumerate(options.families[1:])
+            if family.name not in kept.files
+        }
 
     @property
     def writer(self) -> _Database:
@@ -216,13 +242,14 @@ class _Database:
 
     def finish(self) -> Written:
         """Write what is left: the last files, and those that list them."""
-        files = []
-        for info, state in zip(self._header.states, self._states, strict=True):
-            with located(state=info.name):
-                files.append((info.name, state.finish()))
-        written = sorted((table for _, tables in files for table in tables), key=lambda table: table.number)
+        files: dict[str, Sequence[TableFile]] = {}
+        for at, state in self._states.items():
+            with located(state=self._header.states[at].name):
+                files[self._header.states[at].name] = state.finish()
+        written = sorted((table for tables in files.values() for table in tables), key=lambda table: table.number)
         parts = [*self._kept_parts, *(DatabasePart(table.name, self._tables[table.number].stored) for table in written)]
-        listed = [(name, self._kept.files.get(name, tables)) for name, tables in files]
+        files |= self._kept.files
+        listed = [(info.name, files[info.name]) for info in self._header.states]
         manifest = f"MANIFEST-{self._manifest:06d}"
         contents = {
             manifest: ("manifest", write_manifest([(DEFAULT_FAMILY, ()), *listed], self._next)),

@@ -51,6 +51,7 @@ from ..savepoint.states import keyed_handles, require_own_key_groups
 from ..savepoint.stream_proofs import prove_copied
 from .kept_families import require_of_6, with_kept
 from .new_keys import rekey_sample, settled
+from .outputs import require_writable_families
 from .quarantine import require_few, require_whole
 from .rewrite import new_keyed_header, sample_elements, sample_keyed
 from .tasks import CopyTask, KeepTask, KeyedTask, OperatorTask, RekeyTask, Task, TaskResult, digest_of
@@ -150,6 +151,7 @@ def _rekey_tasks(
     """Yield a task for each new subtask; each needs all stored streams, since its entries may come from any."""
     if not handles:
         return
+    require_writable_families(plan, handles, savepoint.folder)
     header = new_keyed_header(plan, [read_header(handle, savepoint.folder) for handle in handles])
     groups, streams = plan.max_parallelism or stored.max_parallelism, tuple(handles)
     digests = _digests(savepoint, (handle.stream for handle in handles))

@@ -16,6 +16,7 @@ import attrs
 
 from ...serializers.errors import StateShiftError, StorageFailed, TargetExists
 from ...serializers.ways_out import Option, WayOut
+from ...serializers.wording import shell_word
 from ..formats.flink.handles import AbsoluteFileHandle, InlineHandle, RelativeFileHandle
 from ..formats.flink.metadata import METADATA, SavepointMetadata, read_metadata, write_metadata
 from ..formats.flink.roots import uri_of
@@ -27,6 +28,7 @@ from .runs import (
     clear_late,
     complete_replacement,
     files_there,
+    has_claim_or_list,
     has_finished,
     stream_of,
     write_replaced,
@@ -279,10 +281,13 @@ def check_target(folder: Folder, if_exists: IfTargetExists | None = None) -> Non
     if not folder.exists():
         return
     if if_exists is not IfTargetExists.REPLACE and folder.exists(METADATA):
-        raise TargetExists.before_writing(
-            f"there is a savepoint in {folder.place} already",
-            advice="choose a new folder" if if_exists is None else ("choose a new folder", _REPLACE),
-        )
+        ways: list[str | WayOut] = ["choose a new folder"]
+        if if_exists is not None:
+            ways.append(_REPLACE)
+        if has_claim_or_list(folder.names()):
+            command = f"stateshift clean {shell_word(folder.place)}"
+            ways.append(WayOut("if no run is in progress there, remove what one has left:", command=command))
+        raise TargetExists.before_writing(f"there is a savepoint in {folder.place} already", advice=tuple(ways))
     Contents.of(folder).refuse_foreign(folder)
 
 

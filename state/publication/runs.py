@@ -254,6 +254,11 @@ def has_finished(folder: Folder) -> bool:
     return False
 
 
+def has_claim_or_list(names: Iterable[str]) -> bool:
+    """Whether a claim or a list of a run is among these names: a run removes them last."""
+    return any(map(_OWN.fullmatch, names))
+
+
 def clear_unfinished(claim: Claim, keep: Collection[str]) -> None:
     """Remove the files of dead runs, except the files that a run continues with."""
     for name in Contents.of(claim.folder).listed:

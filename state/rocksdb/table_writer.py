@@ -84,7 +84,7 @@ class TableWriter:
         last: The last key that was added; b"": there is none.
 
     Raises:
-        UnsupportedFormat: Its files have a compression that is not known, or may not be on the last level.
+        UnsupportedFormat: As `require_writable`.
     """
 
     def __init__(
@@ -93,12 +93,8 @@ class TableWriter:
         new_file: Callable[[], tuple[int, TableSink]],
         executor: ExecutorName = ExecutorName.OBJECTS,
     ) -> None:
+        require_writable(family)
         tables = family.tables
-        if tables.is_fifo or tables.compression not in _COMPRESSIONS:
-            what = "compaction FIFO" if tables.is_fifo else tables.compression
-            raise UnsupportedFormat(
-                f"the files of a column family with {what} cannot be written", advice=_CANONICAL, state=family.name
-            )
         self._compression = _COMPRESSIONS[tables.compression]
         self._block_bytes, self._interval = min(tables.block_bytes, _MOST_BLOCK_BYTES), tables.restart_interval
         self._level, self._new_file, self._executor = family.levels - 1, new_file, executor
@@ -214,6 +210,20 @@ class TableWriter:
         file.write(FOOTER.pack(_CRC32C, numbers(*metaindex, *index), TABLE_FORMAT, MAGIC))
         file.sink.finish()
         self.files.append(TableFile.written(file.number, file.size, self._level, file.first, file.last))
+
+
+def require_writable(family: Family) -> None:
+    """Refuse a column family whose files cannot be written.
+
+    Raises:
+        UnsupportedFormat: They have a compression that is not known, or may not be on the last level.
+    """
+    tables = family.tables
+    if tables.is_fifo or tables.compression not in _COMPRESSIONS:
+        what = "compaction FIFO" if tables.is_fifo else tables.compression
+        raise UnsupportedFormat(
+            f"the files of a column family with {what} cannot be written", advice=_CANONICAL, state=family.name
+        )
 
 
 _CANONICAL = "write a canonical savepoint instead, which any backend restores"

@@ -125,6 +125,11 @@ def test_a_run_knows_what_it_has_published_until_its_journal_is_cleared(run, pub
 
     for name in others:
         target.delete(name)
+    target.write("_run-0123456789ab", b"{}")
+    assert journal.published(source, migration) is not None
+    assert None is attrs.evolve(journal, calls={"a": {"b": {"c": "d"}}}).published(source, migration)
+
+    target.delete("_run-0123456789ab")
     assert None is journal.published(source, migration)
 
 

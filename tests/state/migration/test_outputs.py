@@ -10,6 +10,7 @@ import pytest
 
 from stateshift import (
     CorruptSavepoint,
+    Edits,
     IfTargetExists,
     Int32,
     Job,
@@ -18,6 +19,7 @@ from stateshift import (
     MigrationFailed,
     MigrationOptions,
     Operator,
+    Repartition,
     Savepoint,
     SavepointFormatType,
     SavepointWriter,
@@ -195,6 +197,11 @@ def test_files_that_may_only_be_on_level_0_are_refused(tmp_path):
         options.write_text(text, encoding="utf-8")
         native_snapshots.repacked(folder, database, subtask)
 
-    with pytest.raises(UnsupportedFormat, match="compaction FIFO"):
-        migrate(folder, tmp_path / "made")
+    for options in (MigrationOptions(parallelism=3), MigrationOptions(repartition=Repartition(max_parallelism=128))):
+        for dry_run in (True, False):
+            with pytest.raises(UnsupportedFormat, match="compaction FIFO"):
+                migrate(folder, tmp_path / "made", None, options, dry_run=dry_run)
+    assert not (tmp_path / "made").exists()
+    migrate(folder, tmp_path / "kept", None, MigrationOptions(edits=Edits(drop=("counts",))))
+    assert verify(Savepoint.open(tmp_path / "kept")).ok
     migrate(folder, tmp_path / "made", None, MigrationOptions(format=SavepointFormatType.CANONICAL))
