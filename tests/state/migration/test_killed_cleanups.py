@@ -58,7 +58,9 @@ def deletions(place, last, run):
 
 
 def of_runs(place):
-    return [name for name in Folder.at(place).names() if name.startswith(("_run-", "_claim-")) or name.endswith(".done")]
+    return [
+        name for name in Folder.at(place).names() if name.startswith(("_run-", "_claim-")) or name.endswith(".done")
+    ]
 
 
 @pytest.mark.parametrize("what", MIGRATIONS)
