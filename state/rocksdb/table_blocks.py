@@ -20,7 +20,16 @@ from xxhash import xxh3_64_intdigest
 
 from ...serializers.errors import CorruptSavepoint, UnsupportedFormat
 from ..transcode.executor_choice import ExecutorName, load_machine_code
-from ..transcode.table_entries import CRAMPED, OUT_OF_ORDER, READ, ROOM_BYTES, TRAILER_BYTES, parse_table_entries
+from ..transcode.table_entries import (
+    BROKEN,
+    CRAMPED,
+    OUT_OF_ORDER,
+    READ,
+    ROOM_BYTES,
+    TRAILER_BYTES,
+    parse_table_entries,
+)
+from ..transcode.table_packing import NO_COMPRESSION, SNAPPY
 from .manifest import crc32c
 
 if TYPE_CHECKING:
@@ -31,6 +40,7 @@ MAGIC = 0x88E241B785F4CFF7
 _FOOTER_6 = struct.Struct("<4sIII")
 _EXTENDED_MAGIC, _FORMATS, _PLACED = b"\x3e\0\x7a\0", range(2, 7), 6
 _BITS_32, _LAST_BYTE_FACTOR = 0xFFFFFFFF, 0x6B9083D9
+_BYTES = tuple(bytes([one]) for one in range(256))
 DAMAGED = "use another copy of the snapshot, or another checkpoint"
 
 Place = tuple[int, int]
@@ -128,7 +138,7 @@ class TableBlocks:
         """Return the error for what is not known."""
         return UnsupportedFormat(f"a file has {what}, which is not read here without RocksDB", file=self.file.name)
 
-    def _contents(self, places: Sequence[Place]) -> tuple[bytes | bytearray, list[int]]:
+    def _contents(self, places: Sequence[Place]) -> tuple[bytes | bytearray | memoryview, list[int]]:
         """Read blocks; return a buffer with a margin, and the start and the end of each in it."""
         begin, end = places[0][0], sum(places[-1]) + TRAILER_BYTES
         if not 0 <= begin < end <= self.file.size - FOOTER.size:
@@ -141,17 +151,22 @@ class TableBlocks:
             if not reached <= offset <= end - TRAILER_BYTES - size:
                 raise self.damaged("blocks are listed that do not follow one another", offset)
             at, reached = offset - begin, offset + size + TRAILER_BYTES
-            found = checked(data[at : at + size + 1]) + _of_place(self._base, offset) & _BITS_32
+            found = checked(data[at : at + size], data[at + size]) + _of_place(self._base, offset) & _BITS_32
             if found != int.from_bytes(data[at + size + 1 : at + size + TRAILER_BYTES], "little"):
                 raise self.damaged("a block does not match its checksum", offset)
             has_compressed |= data[at + size]
             bounds += at, at + size
-        if has_compressed:
-            return self._plain(data, bounds, begin)
-        return (data if after - end == ROOM_BYTES else data + bytes(ROOM_BYTES)), bounds
+        data = data if after - end == ROOM_BYTES else data + bytes(ROOM_BYTES)
+        return self._plain(data, bounds, begin) if has_compressed else (data, bounds)
 
-    def _plain(self, data: bytes, bounds: list[int], begin: int) -> tuple[bytearray, list[int]]:
+    def _plain(self, data: bytes, bounds: list[int], begin: int) -> tuple[bytearray | memoryview, list[int]]:
         """Return blocks without compression."""
+        if self.executor is ExecutorName.NUMBA:
+            status, block, content, ends = load_machine_code().unpack_table_blocks(data, bounds)
+            if status == READ:
+                return content, ends
+            if status == BROKEN:
+                raise self.damaged("a block cannot be decompressed", begin + bounds[2 * block])
         plain, new = bytearray(), list[int]()
         for at, end in zip(bounds[::2], bounds[1::2], strict=True):
             kind, content = data[end], data[at:end]
@@ -193,7 +208,8 @@ def open_blocks(file: TableBytes, executor: ExecutorName) -> TableBlocks:
         return blocks
     extended, stored, base, size = _FOOTER_6.unpack_from(places)
     unsigned = footer[:5] + bytes(4) + footer[9:]
-    if extended != _EXTENDED_MAGIC or stored != _CHECKSUMS[checksum](unsigned) + _of_place(base, at) & _BITS_32:
+    found = _CHECKSUMS[checksum](unsigned[:-1], unsigned[-1]) + _of_place(base, at) & _BITS_32
+    if extended != _EXTENDED_MAGIC or stored != found:
         raise blocks.damaged("the end of the file does not match its checksum", at)
     blocks.metaindex, blocks._base = (at - size - TRAILER_BYTES, size), base  # noqa: SLF001 - being made
     return blocks
@@ -220,12 +236,13 @@ def _of_place(base: int, offset: int) -> int:
     return base ^ (offset & _BITS_32) + (offset >> 32) & _BITS_32 if base else 0
 
 
-def _xxh3(data: bytes) -> int:
-    return xxh3_64_intdigest(data[:-1]) & _BITS_32 ^ data[-1] * _LAST_BYTE_FACTOR & _BITS_32
+def _xxh3(data: bytes, last: int) -> int:
+    return xxh3_64_intdigest(data) & _BITS_32 ^ last * _LAST_BYTE_FACTOR & _BITS_32
 
 
-_CHECKSUMS: dict[int, Callable[[bytes], int]] = {1: crc32c, 4: _xxh3}
-"""The checksum of bytes, by its type: those of RocksDB 6 and 8, which Flink leaves as they are."""
+_CHECKSUMS: dict[int, Callable[[bytes, int], int]] = {1: lambda data, last: crc32c(data + _BYTES[last]), 4: _xxh3}
+"""The checksum of bytes and of the last one after them, by its type: those of RocksDB 6 and 8, which Flink leaves as
+they are."""
 
 
 def _snappy(data: bytes) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
@@ -15,13 +16,14 @@ import attrs
 from ...serializers.errors import StorageFailed, UnsupportedFormat
 from ..transcode.executor_choice import ExecutorName, load_machine_code
 from ..transcode.table_entries import OUT_OF_ORDER, READ, ROOM_BYTES, TRAILER_BYTES, make_table_blocks
+from ..transcode.table_packing import NO_COMPRESSION, SNAPPY
 from .database import require_library
 from .manifest import TableFile, crc32c, numbers
 from .options_file import TABLE_FORMAT
 from .table_blocks import FOOTER, MAGIC
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from .options_file import Family
     from .table_blocks import Place
@@ -55,11 +57,11 @@ class _File:
     first: bytes
     last: bytes = b""
     size: int = 0
-    blocks: int = 0
     entries: int = 0
     key_bytes: int = 0
     value_bytes: int = 0
     index: list[bytes] = attrs.field(factory=list)
+    index_sizes: list[int] = attrs.field(factory=list)
 
     def put(self, content: bytes) -> Place:
         """Write a block that is not compressed; return its place."""
@@ -139,7 +141,7 @@ class TableWriter:
         if status != READ or (is_last and at < self._size):
             raise StorageFailed("the entries of a state are damaged", advice=_BUG)
         if blocks:
-            self._put(data, made, ends[:blocks], lasts[:blocks])
+            self._put(data, made, ends[:blocks], lasts[:blocks], key_bytes)
             file = self._file
             assert file is not None  # noqa: S101 - it was opened
             file.entries += entries
@@ -153,35 +155,46 @@ class TableWriter:
         if self._file is not None and self._file.size >= _FILE_BYTES:
             self._close()
 
-    def _put(self, data: bytearray, made: memoryview, ends: list[int], lasts: list[int]) -> None:
+    def _put(self, data: bytearray, made: memoryview, ends: list[int], lasts: list[int], key_bytes: int) -> None:
         """Write blocks."""
         if self._file is None:
             self._file = _File(*self._new_file(), _key(data, 0))
-        file, begin, pieces, kind = self._file, 0, list[bytes](), self._compression.kind
-        offset, compress = file.size, self._compression.compress
-        for end, last in zip(ends, lasts, strict=True):
+        file, kind = self._file, self._compression.kind
+        if self._executor is ExecutorName.NUMBA and kind in {NO_COMPRESSION, SNAPPY}:
+            code = load_machine_code()
+            stored, index, sizes = code.pack_table_blocks(made, ends, kind, file.size, data, lasts, key_bytes)
+        else:
+            stored, index, sizes = self._stored(made, ends, file.size, [_key(data, last) for last in lasts])
+        file.write(stored)
+        file.index.append(index)
+        file.index_sizes += sizes
+        file.last = _key(data, lasts[-1])
+
+    def _stored(
+        self, made: memoryview, ends: list[int], offset: int, keys: list[bytes]
+    ) -> tuple[bytes, bytes, list[int]]:
+        """Return stored blocks, the entries of the index, and their sizes; as `pack_table_blocks` in machine code."""
+        begin, pieces, index, compress = 0, list[bytes](), list[bytes](), self._compression.compress
+        for end, key in zip(ends, keys, strict=True):
             content = bytes(made[begin:end])
-            packed, how = content, 0
+            packed, how = content, NO_COMPRESSION
             if compress is not None:
-                packed, how = compress(content), kind
+                packed, how = compress(content), self._compression.kind
                 if len(packed) * _WORTH_IT[1] >= len(content) * _WORTH_IT[0]:
-                    packed, how = content, 0
+                    packed, how = content, NO_COMPRESSION
             pieces += packed, _trailer(packed, how)
             place = numbers(offset, len(packed))
-            key = _key(data, last)
-            file.index.append(numbers(0, len(key) + 8, len(place)) + key + _OF_VALUES + place)
+            index.append(numbers(0, len(key) + len(_OF_VALUES), len(place)) + key + _OF_VALUES + place)
             offset += len(packed) + TRAILER_BYTES
             begin = end + TRAILER_BYTES
-        file.write(b"".join(pieces))
-        file.blocks += len(ends)
-        file.last = _key(data, lasts[-1])
+        return b"".join(pieces), b"".join(index), [*map(len, index)]
 
     def _close(self) -> None:
         file, self._file = self._file, None
         if file is None:
             return
         data_bytes = file.size
-        index = file.put(_of_entries(file.index))
+        index = file.put(_of_entries(file.index, file.index_sizes))
         properties = file.put(_of_items({
             b"rocksdb.block.based.table.index.type": struct.pack("<I", 0),
             b"rocksdb.block.based.table.prefix.filtering": b"0",
@@ -198,7 +211,7 @@ class TableWriter:
             b"rocksdb.index.value.is.delta.encoded": numbers(0),
             b"rocksdb.merge.operands": numbers(0),
             b"rocksdb.merge.operator": b"nullptr",
-            b"rocksdb.num.data.blocks": numbers(file.blocks),
+            b"rocksdb.num.data.blocks": numbers(len(file.index_sizes)),
             b"rocksdb.num.entries": numbers(file.entries),
             b"rocksdb.num.range-deletions": numbers(0),
             b"rocksdb.prefix.extractor.name": b"nullptr",
@@ -256,16 +269,14 @@ def _trailer(content: bytes, kind: int) -> bytes:
 
 def _of_items(items: Mapping[bytes, bytes]) -> bytes:
     """Return a block with some entries, of which each has a whole key."""
-    return _of_entries(numbers(0, len(key), len(value)) + key + value for key, value in sorted(items.items()))
+    entries = [numbers(0, len(key), len(value)) + key + value for key, value in sorted(items.items())]
+    return _of_entries(entries, [*map(len, entries)])
 
 
-def _of_entries(entries: Iterable[bytes]) -> bytes:
-    """Return a block with encoded entries, of which each has a whole key."""
-    places, size, found = list[int](), 0, [*entries]
-    for entry in found:
-        places.append(size)
-        size += len(entry)
-    return b"".join((*found, struct.pack(f"<{len(places) + 1}I", *places, len(places))))
+def _of_entries(entries: Iterable[bytes], sizes: Sequence[int]) -> bytes:
+    """Return a block with encoded entries of some sizes, of which each has a whole key."""
+    places = accumulate(sizes[:-1], initial=0)
+    return b"".join((*entries, struct.pack(f"<{len(sizes) + 1}I", *places, len(sizes))))
 
 
 @attrs.frozen

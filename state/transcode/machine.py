@@ -8,6 +8,7 @@ being negative, which costs more than most ops.
 from __future__ import annotations
 
 import hashlib
+import platform
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
@@ -16,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from llvmlite import ir
+from llvmlite.binding import get_host_cpu_features
 from numba import njit, types
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 from numba.core.cgutils import get_or_insert_function, global_constant, raw_memcpy
 from numba.extending import intrinsic, overload, register_jitable
 
 from ...compat import key_hashes
-from . import binary_rows, frames, interpreter, key_shapes, memory, moves, ops, table_entries
+from . import binary_rows, frames, interpreter, key_shapes, memory, moves, ops, table_entries, table_packing
 from . import numba_encodings as encodings
 from .executor_choice import code_folder
 
@@ -203,6 +205,44 @@ def _weighed(builder: Any, data: Any, at: Any, size: Any) -> Any:
     return builder.zext(builder.call(total, [products]), ir.IntType(64))
 
 
+@_instructions(types.int64)
+def _alike_bytes(builder: Any, data: Any, first: Any, second: Any) -> Any:
+    """Return how many of the first 8 bytes at two places are equal."""
+    kind = ir.IntType(64)
+    one, other = (builder.load(_pointer(builder, data, at, kind), align=1) for at in (first, second))
+    return builder.lshr(builder.cttz(builder.xor(one, other), ir.IntType(1)(0)), kind(3))
+
+
+@_instructions(types.int64)
+def _crc_of_word(builder: Any, code: Any, word: Any) -> Any:
+    """Return the CRC-32C after eight more bytes, by an instruction of the processor."""
+    kind = ir.IntType(64)
+    function = get_or_insert_function(builder.module, ir.FunctionType(kind, [kind, kind]), "llvm.x86.sse42.crc32.64.64")
+    return builder.call(function, [code, word])
+
+
+@_instructions(types.int64)
+def _crc_of_byte(builder: Any, code: Any, byte: Any) -> Any:
+    kind, narrow = ir.IntType(32), ir.IntType(8)
+    function = get_or_insert_function(
+        builder.module, ir.FunctionType(kind, [kind, narrow]), "llvm.x86.sse42.crc32.32.8"
+    )
+    return builder.zext(
+        builder.call(function, [builder.trunc(code, kind), builder.trunc(byte, narrow)]), ir.IntType(64)
+    )
+
+
+def _crc32c(data: Any, at: Any, size: Any) -> Any:
+    code, end = 0xFFFFFFFF, at + size
+    while at + 8 <= end:
+        code = _crc_of_word(code, _load64_little(data, at))
+        at += 8
+    while at < end:
+        code = _crc_of_byte(code, _load8(data, at))
+        at += 1
+    return code ^ 0xFFFFFFFF
+
+
 _REPLACED: set[Any] = set()
 """The Python functions that machine code has others for."""
 
@@ -242,7 +282,10 @@ _load8, _load16, _load32, _load64 = map(_loader, (8, 16, 32, 64))
 _store8, _store16, _store32, _store64 = map(_storer, (8, 16, 32, 64))
 _replaces(memory.load, _loading(_load64, _load32, _load16))
 _replaces(memory.store, _storing(_store64, _store32, _store16))
-_replaces(memory.load_little, _loading(*(_loader(bits, is_little=True) for bits in (64, 32, 16))))
+_load64_little, *_others_little = (_loader(bits, is_little=True) for bits in (64, 32, 16))
+_replaces(memory.load_little, _loading(_load64_little, *_others_little))
+if get_host_cpu_features().get("sse4.2") and platform.machine() in {"x86_64", "AMD64"}:
+    _replaces(memory.crc32c, _crc32c)
 _replaces(memory.store_little, _storing(*(_storer(bits, is_little=True) for bits in (64, 32, 16))))
 _FACTOR, _HALF = np.uint64(memory.MIX), np.uint64(memory.HALF_BITS)
 _WHOLE_WEIGHT = pow(31, _WEIGHED, 1 << 32)
@@ -273,6 +316,10 @@ def _are_unlike(first: Any, at: Any, second: Any, place: Any, size: Any, behind:
     return _unlike(first, at, second, place) & ((1 << size) - 1 | ((1 << more) - 1) << behind)
 
 
+def _alike(data: Any, first: Any, second: Any) -> Any:
+    return _alike_bytes(data, first, second)
+
+
 def _ascii_hash(data: Any, at: Any, size: Any) -> Any:
     if size <= _WEIGHED:
         return _weighed(data, at, size)
@@ -296,6 +343,7 @@ def _is_ascii(data: Any, at: Any, size: Any) -> Any:
 _replaces(memory.mixed, _mixed)
 _replaces(memory.store_float, _store_float)
 _replaces(memory.load_single, lambda data, at: _single_of_bits(_load32(data, at)))
+_replaces(memory.alike_bytes, _alike)
 _replaces(memory.copy, _copy)
 _replaces(memory.copy_few, lambda target, to, source, at, _size: _copy_chunk(target, to, source, at))
 _replaces(memory.unlike, _are_unlike)
@@ -313,7 +361,10 @@ _INLINED = frozenset((
 ))  # fmt: skip
 """The paths of most entries, which are inlined everywhere; those of the others are called."""
 
-for _module in (memory, encodings, binary_rows, moves, frames, key_shapes, interpreter, key_hashes, table_entries):
+_MODULES = (
+    memory, encodings, binary_rows, moves, frames, key_shapes, interpreter, key_hashes, table_entries, table_packing,
+)  # fmt: skip
+for _module in _MODULES:
     for _name, _function in vars(_module).items():
         is_own = isinstance(_function, FunctionType) and _function.__module__ == _module.__name__
         if is_own and _function not in _REPLACED:  # compiled where other machine code calls it

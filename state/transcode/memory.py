@@ -14,10 +14,20 @@ _MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _LONGEST_COUNT, _SEVEN_BITS = 5, 0x7F
 MIX, HALF_BITS, _BITS_64 = 0x9E3779B97F4A7C15, 32, (1 << 64) - 1
 _WORD_BYTES = 8
+_BITS_32, _CRC_POLYNOMIAL = (1 << 32) - 1, 0x82F63B78
 _OFFSET_BITS = 31
 MOST_OFFSET = (1 << _OFFSET_BITS) - 1
 SEED = 0x1E3779B97F4A7C15
 _MIDDLE, _MASK_BYTES, _SIGN_BIT = 256, 32, 0x80
+
+
+def _crc_row(code: int) -> int:
+    for _ in range(8):
+        code = code >> 1 ^ (_CRC_POLYNOMIAL if code & 1 else 0)
+    return code
+
+
+_CRC_TABLE = tuple(map(_crc_row, range(256)))
 
 
 def load(data: Any, at: int, size: int) -> int:
@@ -67,6 +77,22 @@ def load_little(data: Any, at: int, size: int) -> int:
 def store_little(data: Any, at: int, size: int, value: int) -> None:
     """Write a signed little-endian integer of 1, 2, 4 or 8 bytes."""
     data[at : at + size] = value.to_bytes(size, "little", signed=True)
+
+
+def crc32c(data: Any, at: int, size: int) -> int:
+    """Return the CRC-32C of bytes."""
+    code = _BITS_32
+    for place in range(at, at + size):
+        code = code >> 8 ^ _CRC_TABLE[(code ^ load(data, place, 1)) & 0xFF]
+    return code ^ _BITS_32
+
+
+def alike_bytes(data: Any, first: int, second: int) -> int:
+    """Return how many of the first 8 bytes at two places are equal."""
+    size = 0
+    while size < _WORD_BYTES and data[first + size] == data[second + size]:
+        size += 1
+    return size
 
 
 def store_float(data: Any, at: int, size: int, value: float) -> None:

@@ -49,13 +49,16 @@ from .numba_kernels import (
     make_table_blocks,
     merge_entries,
     note_key_sums,
+    pack_table_blocks,
     parse_table_entries,
     read_only,
     rewrite,
     survey,
+    unpack_table_blocks,
 )
 from .program import Program
 from .table_entries import ROOM_BYTES, VALUES
+from .table_packing import NO_COMPRESSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -65,7 +68,10 @@ SLACK, SPARE_BYTES = 9 / 8, 1 << 14
 _CHECKSUM = (1 << 64) - 1
 _NO_STATES, _NO_TOTALS = np.zeros((0, STATE_NUMBERS), np.int64), np.zeros((0, TOTAL_NUMBERS), np.int64)
 _NO_NUMBERS = np.zeros(0, np.int64)
-_OF_TABLES = ("read_table_entries", "write_table_blocks", "merge_entries", "differing_entries", "ascends")
+_OF_TABLES = (
+    "read_table_entries", "write_table_blocks", "unpack_blocks", "pack_blocks", "merge_entries", "differing_entries",
+    "ascends",
+)  # fmt: skip
 _MIGRATING = ("rewrite", "find_run", "survey", "find_placed")
 FUNCTIONS = (*_MIGRATING, "note_key_sums", "find_entries", *_OF_TABLES)
 """The functions of `numba_kernels` that are compiled."""
@@ -189,6 +195,10 @@ def load_compiled(names: Iterable[str] = _MIGRATING) -> None:
         "find_entries": lambda: find_entries(read_only(none), 0, 0, *[_NO_NUMBERS] * 4),
         "read_table_entries": lambda: parse_table_entries(b"", [], VALUES, 0, 0, 0),
         "write_table_blocks": lambda: make_table_blocks(bytes(ROOM_BYTES), 0, 1, 1, is_last=True),
+        "unpack_blocks": lambda: unpack_table_blocks(b"\0", [0, 0]),
+        "pack_blocks": lambda: pack_table_blocks(
+            memoryview(bytes(PADDING)), [0], NO_COMPRESSION, 0, bytearray(PADDING), [0], 0
+        ),
         "merge_entries": lambda: merge_entries(
             np.zeros((0, RUN_NUMBERS), np.int64), read_only(none), -1, padded(b""), np.zeros(1, np.int64), result
         ),

@@ -11,14 +11,16 @@ from typing import Any
 import numpy as np
 from numba.extending import register_jitable
 
-from . import frames, table_entries
+from . import frames, table_entries, table_packing
 from .frames import COMPLETE
 from .interpreter import DONE, FULL, ODD, interpret
 from .key_shapes import AHEAD, CRAMPED, find_placed_run
 from .machine import address, bytes_at, compiled, numbers_at
 from .memory import copy, key_sum, load, store
 from .moves import rewrite_even
+from .table_entries import CRAMPED as NO_ROOM
 from .table_entries import ROOM_BYTES, compared, room_for
+from .table_packing import TABLE_BYTES
 
 _BYTES = 24 << 20
 """glibc keeps twice as much: the memory in use at a time exceeds 32 MB."""
@@ -350,7 +352,7 @@ def read_table_entries(
 
 
 def parse_table_entries(
-    data: bytes | bytearray, bounds: list[int], values: int, stored: int, capacity: int, rows: int
+    data: bytes | bytearray | memoryview, bounds: list[int], values: int, stored: int, capacity: int, rows: int
 ) -> tuple[int, list[int], tuple[memoryview, Any, Any, Any]]:
     """Run `table_entries.parse_table_entries`, which has the same arguments."""
     target: Any = np.empty(capacity, np.uint8)
@@ -395,6 +397,68 @@ def make_table_blocks(
         np.empty(wholes, np.int64), result,
     )  # fmt: skip
     return int(status), result.tolist(), memoryview(target), ends.tolist(), lasts.tolist()
+
+
+@compiled
+def unpack_blocks(data: Any, bounds: Any, target: Any, ends: Any, result: Any) -> int:
+    """Run `table_packing.unpack_blocks` on arrays of bytes and of 64-bit integers."""
+    return table_packing.unpack_blocks(
+        address(data), address(bounds), len(bounds) // 2, address(target), len(target), address(ends), address(result)
+    )
+
+
+@compiled
+def pack_blocks(
+    data: Any, ends: Any, kind: int, start: int, keys: Any, lasts: Any, target: Any, table: Any, index: Any,
+    sizes: Any, result: Any,
+) -> None:  # fmt: skip
+    """Run `table_packing.pack_blocks` on arrays of bytes and of 64-bit integers."""
+    table_packing.pack_blocks(
+        address(data), address(ends), len(ends), kind, start, address(keys), address(lasts), address(target),
+        address(table), address(index), address(sizes), address(result),
+    )  # fmt: skip
+
+
+def unpack_table_blocks(data: bytes, bounds: list[int]) -> tuple[int, int, memoryview, list[int]]:
+    """Return status, index of the block where it ended, content and bounds of `table_packing.unpack_blocks`.
+
+    Args:
+        data: The blocks, with a margin behind.
+        bounds: The start and the end of each.
+    """
+    stored, ends, result = np.array(bounds, np.int64), np.empty(len(bounds), np.int64), np.zeros(2, np.int64)
+    target: Any = np.empty(0, np.uint8)
+    status = NO_ROOM
+    while status == NO_ROOM:
+        target = np.empty(int(result[0]) + ROOM_BYTES, np.uint8)
+        status = unpack_blocks(read_only(np.frombuffer(data, np.uint8)), stored, target, ends, result)
+    return int(status), int(result[1]), memoryview(target), ends.tolist()
+
+
+def pack_table_blocks(
+    made: memoryview, ends: list[int], kind: int, start: int, data: bytearray, lasts: list[int], key_bytes: int
+) -> tuple[memoryview, bytes, list[int]]:
+    """Return the stored blocks, the entries of the index, and their sizes, of `table_packing.pack_blocks`.
+
+    Args:
+        made: The blocks.
+        ends: As there.
+        kind: As there.
+        start: As there.
+        data: The entries, with a margin behind.
+        lasts: As there.
+        key_bytes: The bytes of their keys, or more.
+    """
+    stops = np.array(ends, np.int64)
+    largest = int(np.diff(stops, prepend=0).max())
+    target: Any = np.empty(ends[-1] + largest // 6 + 2 * ROOM_BYTES, np.uint8)
+    index: Any = np.empty(key_bytes + 32 * len(ends) + ROOM_BYTES, np.uint8)
+    sizes, result = np.empty(len(ends), np.int64), np.zeros(2, np.int64)
+    pack_blocks(
+        read_only(np.frombuffer(made, np.uint8)), stops, kind, start, read_only(np.frombuffer(data, np.uint8)),
+        np.array(lasts, np.int64), target, np.empty(TABLE_BYTES, np.uint8), index, sizes, result,
+    )  # fmt: skip
+    return memoryview(target)[: int(result[0])], index[: int(result[1])].tobytes(), sizes.tolist()
 
 
 DATA, PLACES, SEQUENCES, TYPES, ROW, ROWS, KEY, KEY_BYTES, RUN_NUMBERS = range(9)

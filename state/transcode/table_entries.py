@@ -36,7 +36,7 @@ _LENGTH_BYTES, _MOST_TYPE, _LEAST_BYTES = 4, 62, 9
 
 
 def parse_table_entries(
-    data: bytes | bytearray, bounds: Sequence[int], values: int, stored: int, capacity: int, rows: int
+    data: bytes | bytearray | memoryview, bounds: Sequence[int], values: int, stored: int, capacity: int, rows: int
 ) -> tuple[int, list[int], tuple[memoryview, list[int], list[int], list[int]]]:
     """Return the status, the result and the arrays of `read_table_entries`; arguments as there."""
     target, places, firsts, seconds = bytearray(capacity), [0] * (rows + 1), [0] * rows, [0] * rows
@@ -263,9 +263,9 @@ def write_table_blocks(  # noqa: PLR0915 - one function, for numba
                 shared = 0
                 wholes[restarts] = to - begin
                 restarts += 1
-            to = _put_number(target, to, shared)
-            to = _put_number(target, to, key_size - shared + STORED_BYTES)
-            to = _put_number(target, to, value_size)
+            to = put_number(target, to, shared)
+            to = put_number(target, to, key_size - shared + STORED_BYTES)
+            to = put_number(target, to, value_size)
             copy(target, to, data, key_at + shared, key_size - shared)
             to += key_size - shared
             store_little(target, to, 8, 1)
@@ -294,7 +294,7 @@ def write_table_blocks(  # noqa: PLR0915 - one function, for numba
     return READ
 
 
-def _put_number(target: Any, to: int, number: int) -> int:
+def put_number(target: Any, to: int, number: int) -> int:
     """Write a varint; return its end."""
     while number > 0x7F:
         target[to] = number & 0x7F | 0x80
