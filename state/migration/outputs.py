@@ -12,6 +12,7 @@ the heap backend has none, and converted keys may have another one.
 from __future__ import annotations
 
 import heapq
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain, islice, pairwise
 from typing import TYPE_CHECKING, Any, Protocol
@@ -37,6 +38,7 @@ from .tasks import NOTHING_KEPT, DatabasePart, KeyedTask, TaskResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from concurrent.futures import Future
     from contextlib import AbstractContextManager
 
     from ...compat.plan import OperatorPlan
@@ -223,6 +225,7 @@ class _Database:
         self._kept_parts: list[DatabasePart] = []
         self._kept_states: tuple[StateFiles, ...] = ()
         self._tables: dict[int, _TableFile] = {}
+        self._syncing = ThreadPoolExecutor(1)
         self._written: list[str] = []
         self._states = {
             at: _SortedState(TableWriter(family, self._new_file, executor), self._opened, executor)
@@ -258,6 +261,7 @@ class _Database:
         }
         for file, (what, data) in contents.items():
             parts.append(DatabasePart(file, self._put(part_name(self._name, what), data)))
+        self._syncing.shutdown()
         view = DataOutputView()
         write_keyed_header(self._header, view)
         return Written(self._put(self._name, view.getvalue()), (), tuple(parts), self._kept_states)
@@ -280,6 +284,7 @@ class _Database:
 
     def discard(self) -> None:
         """Remove the files that were written, as far as the store allows it."""
+        self._syncing.shutdown()
         for table in self._tables.values():
             table.sink.discard()
         for attempt in self._written:
@@ -288,7 +293,7 @@ class _Database:
 
     def _new_file(self) -> tuple[int, _TableFile]:
         number, self._next = self._next, self._next + 1
-        table = self._tables[number] = _TableFile(StreamSink(self._target, self._table(number)))
+        table = self._tables[number] = _TableFile(StreamSink(self._target, self._table(number)), self._syncing)
         return number, table
 
     @contextmanager
@@ -318,16 +323,25 @@ class _Database:
 
 @attrs.define
 class _TableFile:
-    """A file with entries: a small one goes into `_metadata`, as Flink does it."""
+    """A file with entries: a small one goes into `_metadata`, as Flink does it.
+
+    A thread syncs those that are finished, which waits for a disk, while the next ones are written.
+    """
 
     sink: StreamSink
-    stored: StoredBytes = attrs.field(init=False)
+    _syncing: ThreadPoolExecutor
+    _finished: Future[StoredBytes] = attrs.field(init=False)
 
     def write(self, data: bytes | memoryview) -> int:
         return self.sink.write(data)
 
     def finish(self) -> None:
-        self.stored = self.sink.finish()
+        self._finished = self._syncing.submit(self.sink.finish)
+
+    @property
+    def stored(self) -> StoredBytes:
+        """What was written, as soon as it is synced."""
+        return self._finished.result()
 
 
 class _SortedState:

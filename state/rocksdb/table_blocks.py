@@ -146,16 +146,21 @@ class TableBlocks:
         after = min(end + ROOM_BYTES, self.file.size)
         data, checked = self.file.read_at(begin, after - begin), _CHECKSUMS[self._checksum]
         bounds: list[int] = []
-        has_compressed, reached = 0, begin
+        has_compressed, reached, base = 0, begin, self._base
         for offset, size in places:
             if not reached <= offset <= end - TRAILER_BYTES - size:
                 raise self.damaged("blocks are listed that do not follow one another", offset)
-            at, reached = offset - begin, offset + size + TRAILER_BYTES
-            found = checked(data[at : at + size], data[at + size]) + _of_place(self._base, offset) & _BITS_32
-            if found != int.from_bytes(data[at + size + 1 : at + size + TRAILER_BYTES], "little"):
+            at = offset - begin
+            stop = at + size
+            kind = data[stop]
+            found = checked(data[at:stop], kind)
+            if base:
+                found = found + _of_place(base, offset) & _BITS_32
+            if found != int.from_bytes(data[stop + 1 : stop + TRAILER_BYTES], "little"):
                 raise self.damaged("a block does not match its checksum", offset)
-            has_compressed |= data[at + size]
-            bounds += at, at + size
+            has_compressed |= kind
+            bounds += at, stop
+            reached = begin + stop + TRAILER_BYTES
         data = data if after - end == ROOM_BYTES else data + bytes(ROOM_BYTES)
         return self._plain(data, bounds, begin) if has_compressed else (data, bounds)
 

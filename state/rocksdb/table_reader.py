@@ -332,19 +332,15 @@ def _of_range(index: Parsed, start: bytes | None, stop: bytes | None) -> list[Pl
     keys = Records(index.data, index.places, index.firsts, index.seconds, has_values_only=False)
     first = 0 if start is None else keys.find(start)
     after = len(keys) if stop is None else keys.find(stop) + 1
-    return [
-        (int(offset), int(size))
-        for offset, size in zip(index.firsts[first:after], index.seconds[first:after], strict=True)
-    ]
+    return [*zip(map(int, index.firsts[first:after]), map(int, index.seconds[first:after]), strict=True)]
 
 
 def _grouped(places: list[Place]) -> Iterator[list[Place]]:
     """Yield places of blocks that follow one another, about a megabyte at a time."""
-    group: list[Place] = []
-    for place in places:
-        if group and sum(place) - group[0][0] > _RUN_BYTES:
-            yield group
-            group = []
-        group.append(place)
-    if group:
-        yield group
+    first, begin = 0, places[0][0] if places else 0
+    for at, (offset, size) in enumerate(places):
+        if offset + size - begin > _RUN_BYTES and at > first:
+            yield places[first:at]
+            first, begin = at, offset
+    if places:
+        yield places[first:]
