@@ -217,37 +217,58 @@ def _pack(data: Any, begin: int, end: int, target: Any, to: int, table: Any) -> 
 
 
 def _pack_piece(data: Any, begin: int, end: int, target: Any, to: int, table: Any) -> int:
-    """Write what up to `_PIECE_BYTES` bytes are packed to; return its end."""
+    """Write what up to `_PIECE_BYTES` bytes are packed to; return its end.
+
+    Which copies are found is as in the usual libraries, so that they write the same bytes.
+    """
+    literal, most = begin, end - _TAIL_BYTES
+    if most - begin < 2:
+        return _put_literal(data, literal, end, target, to)
     bits = 8
     while 1 << bits < end - begin and bits < _TABLE_BITS:
         bits += 1
     for one in range((1 << bits) * _PLACE_BYTES // 8):
         store_little(table, 8 * one, 8, 0)
-    at = literal = begin
-    most, tries, shift = end - _TAIL_BYTES, 1 << _STEPS, 32 - bits
-    while at < most:
-        word = load_little(data, at, 4)
-        slot = _PLACE_BYTES * (((word * _MIX) & _MASK) >> shift)
-        found = begin + (load_little(table, slot, _PLACE_BYTES) & _MOST_PLACE)
-        _store(table, slot, _PLACE_BYTES, at - begin)
-        if load_little(data, found, 4) != word or found >= at:
-            at += tries >> _STEPS
-            tries += 1
-            continue
-        size, alike = _LEAST_TO_COPY, 8
-        while alike == 8 and at + size + 8 <= end:
-            alike = alike_bytes(data, at + size, found + size)
-            size += alike
-        while alike == 8 and at + size < end and data[at + size] == data[found + size]:
-            size += 1
+    shift, at = 32 - bits, begin + 1
+    slot = _slot(data, at, shift)
+    while True:
+        tries, after, found = 1 << _STEPS, at, begin
+        while True:
+            at = after
+            after = at + (tries >> _STEPS)
+            tries += tries >> _STEPS
+            if after > most:
+                return _put_literal(data, literal, end, target, to)
+            found = begin + (load_little(table, slot, _PLACE_BYTES) & _MOST_PLACE)
+            _store(table, slot, _PLACE_BYTES, at - begin)
+            slot = _slot(data, after, shift)
+            if load_little(data, at, 4) == load_little(data, found, 4):
+                break
         to = _put_literal(data, literal, at, target, to)
-        to = _put_copies(target, to, at - found, size)
-        at += size
-        literal, tries = at, 1 << _STEPS
-        if at < most:
-            slot = _PLACE_BYTES * (((load_little(data, at - 1, 4) * _MIX) & _MASK) >> shift)
-            _store(table, slot, _PLACE_BYTES, at - 1 - begin)
-    return _put_literal(data, literal, end, target, to)
+        while True:
+            size, alike = _LEAST_TO_COPY, 8
+            while alike == 8 and at + size + 8 <= end:
+                alike = alike_bytes(data, at + size, found + size)
+                size += alike
+            while alike == 8 and at + size < end and data[at + size] == data[found + size]:
+                size += 1
+            to = _put_copies(target, to, at - found, size)
+            at += size
+            literal = at
+            if at >= most:
+                return _put_literal(data, literal, end, target, to)
+            _store(table, _slot(data, at - 1, shift), _PLACE_BYTES, at - 1 - begin)
+            slot = _slot(data, at, shift)
+            found = begin + (load_little(table, slot, _PLACE_BYTES) & _MOST_PLACE)
+            _store(table, slot, _PLACE_BYTES, at - begin)
+            if load_little(data, at, 4) != load_little(data, found, 4):
+                at += 1
+                slot = _slot(data, at, shift)
+                break
+
+
+def _slot(data: Any, at: int, shift: int) -> int:
+    return _PLACE_BYTES * (((load_little(data, at, 4) * _MIX) & _MASK) >> shift)
 
 
 def _put_literal(data: Any, at: int, end: int, target: Any, to: int) -> int:

@@ -85,7 +85,9 @@ def test_blocks_are_stored_as_libraries_read_them(packed, kind):
         offset -= (1 << 20) + 3
         block, how = data[offset : offset + length], data[offset + length]
         assert content == (bytes(cramjam.snappy.decompress_raw(block)) if how else block)
-        assert how == NO_COMPRESSION or 8 * length < 7 * len(content)
+        libraries = bytes(cramjam.snappy.compress_raw(content))
+        is_worth_it = kind == SNAPPY and 8 * len(libraries) < 7 * len(content)
+        assert (libraries if is_worth_it else content) == block
         code = google_crc32c.value(data[offset : offset + length + 1])
         code = ((code >> 15 | code << 17) + 0xA282EAD8) & 0xFFFFFFFF
         assert code == int.from_bytes(data[offset + length + 1 : offset + length + 5], "little")
