@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 R = TypeVar("R")
-_MOST_READY = 2
+_MOST_READY = 4
 """The number of results that may wait: each holds memory."""
 
 

@@ -213,34 +213,43 @@ def _alike_bytes(builder: Any, data: Any, first: Any, second: Any) -> Any:
     return builder.lshr(builder.cttz(builder.xor(one, other), ir.IntType(1)(0)), kind(3))
 
 
-@_instructions(types.int64)
-def _crc_of_word(builder: Any, code: Any, word: Any) -> Any:
-    """Return the CRC-32C after eight more bytes, by an instruction of the processor."""
-    kind = ir.IntType(64)
-    function = get_or_insert_function(builder.module, ir.FunctionType(kind, [kind, kind]), "llvm.x86.sse42.crc32.64.64")
-    return builder.call(function, [code, word])
+_CHECKSUMS = {
+    "x86_64": ("sse4.2", ("llvm.x86.sse42.crc32.64.64", 64, 64), ("llvm.x86.sse42.crc32.32.8", 32, 8)),
+    "aarch64": ("crc", ("llvm.aarch64.crc32cx", 32, 64), ("llvm.aarch64.crc32cb", 32, 32)),
+}
+"""The instructions of processors for CRC-32C: what a processor must have, and those of eight bytes and of one, each
+with the bits of the checksum and of the bytes."""
+_PROCESSORS = {"AMD64": "x86_64", "arm64": "aarch64"}
 
 
-@_instructions(types.int64)
-def _crc_of_byte(builder: Any, code: Any, byte: Any) -> Any:
-    kind, narrow = ir.IntType(32), ir.IntType(8)
-    function = get_or_insert_function(
-        builder.module, ir.FunctionType(kind, [kind, narrow]), "llvm.x86.sse42.crc32.32.8"
-    )
-    return builder.zext(
-        builder.call(function, [builder.trunc(code, kind), builder.trunc(byte, narrow)]), ir.IntType(64)
-    )
+def _checksum_of(name: str, bits: int, data_bits: int) -> Any:
+    """Return what goes on with a checksum, by an instruction."""
+
+    @_instructions(types.int64)
+    def checksum(builder: Any, code: Any, data: Any) -> Any:
+        kinds = [ir.IntType(bits), ir.IntType(data_bits)]
+        function = get_or_insert_function(builder.module, ir.FunctionType(kinds[0], kinds), name)
+        values = [
+            one if kind.width == 64 else builder.trunc(one, kind) for one, kind in zip((code, data), kinds, strict=True)
+        ]
+        found = builder.call(function, values)
+        return found if bits == 64 else builder.zext(found, ir.IntType(64))
+
+    return checksum
 
 
-def _crc32c(data: Any, at: Any, size: Any) -> Any:
-    code, end = 0xFFFFFFFF, at + size
-    while at + 8 <= end:
-        code = _crc_of_word(code, _load64_little(data, at))
-        at += 8
-    while at < end:
-        code = _crc_of_byte(code, _load8(data, at))
-        at += 1
-    return code ^ 0xFFFFFFFF
+def _checksum(of_word: Any, of_byte: Any) -> Any:
+    def crc32c(data: Any, at: Any, size: Any) -> Any:
+        code, end = 0xFFFFFFFF, at + size
+        while at + 8 <= end:
+            code = of_word(code, _load64_little(data, at))
+            at += 8
+        while at < end:
+            code = of_byte(code, _load8(data, at))
+            at += 1
+        return code ^ 0xFFFFFFFF
+
+    return crc32c
 
 
 _REPLACED: set[Any] = set()
@@ -284,9 +293,11 @@ _replaces(memory.load, _loading(_load64, _load32, _load16))
 _replaces(memory.store, _storing(_store64, _store32, _store16))
 _load64_little, *_others_little = (_loader(bits, is_little=True) for bits in (64, 32, 16))
 _replaces(memory.load_little, _loading(_load64_little, *_others_little))
-if get_host_cpu_features().get("sse4.2") and platform.machine() in {"x86_64", "AMD64"}:
-    _replaces(memory.crc32c, _crc32c)
 _replaces(memory.store_little, _storing(*(_storer(bits, is_little=True) for bits in (64, 32, 16))))
+_processor = platform.machine()
+_needed, *_instructions_of = _CHECKSUMS.get(_PROCESSORS.get(_processor, _processor), ("",))
+if get_host_cpu_features().get(_needed):
+    _replaces(memory.crc32c, _checksum(*(_checksum_of(*one) for one in _instructions_of)))
 _FACTOR, _HALF = np.uint64(memory.MIX), np.uint64(memory.HALF_BITS)
 _WHOLE_WEIGHT = pow(31, _WEIGHED, 1 << 32)
 _WEIGHTS = np.array([pow(31, size, 1 << 32) for size in range(_WEIGHED + 1)], np.int64)

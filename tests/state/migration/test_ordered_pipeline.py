@@ -80,12 +80,12 @@ def test_few_results_wait_for_an_item_that_takes_long():
 
     def work(item):
         taken.append(item)
-        if item == 3:
+        if item == 5:
             waiting.set()
         if item == 1:
             assert waiting.wait(20)
             time.sleep(0.05)
-            assert [0, 1, 2, 3] == taken
+            assert [*range(6)] == taken
         return item
 
     assert ([*range(9)], None) == carried(range(9), work)
