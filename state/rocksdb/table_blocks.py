@@ -29,7 +29,6 @@ from ..transcode.table_entries import (
     TRAILER_BYTES,
     parse_table_entries,
 )
-from ..transcode.table_packing import NO_COMPRESSION, SNAPPY
 from .manifest import crc32c
 
 if TYPE_CHECKING:
