@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 
 import pytest
 
@@ -88,6 +89,16 @@ def test_it_says_the_answer_and_between_what(tmp_path):
     assert shown["Difference"].startswith("<Difference different: 1 of 1 state differ; B on A: migrate; A on B: ")
 
 
+def test_a_notebook_shows_plans_and_migrations_with_their_types(tmp_path):
+    shown = {type(one).__name__: one._repr_html_() for one in results(tmp_path, ODD) if hasattr(one, "_repr_html_")}
+
+    for name, what in (("PlanFile", "What is done"), ("MigrationReport", "What was read, converted, dropped")):
+        assert what in shown[name]
+        assert "every int fits a long, in other bytes" in shown[name]
+        assert r"x\nverdict: start\u202e\x1b[2J" in shown[name]
+    assert "<script" not in "".join(shown.values())
+
+
 def test_a_checkpoint_of_spark_is_told_with_its_operators(root):
     checkpoint = SparkCheckpoint.open(root / "tests/fixtures/spark-4.3/types/checkpoint")
 
@@ -101,3 +112,6 @@ def test_credentials_of_a_place_are_not_shown():
     description = job_of(int).describe("savepoint s3://user:secret@bucket/sp?secret_key=hidden")
 
     assert repr(description) == "<JobDescription savepoint s3://…@bucket/sp?secret_key=… 1 operator, 1 state>"
+    shown = description._repr_html_()
+    assert "s3://…@bucket/sp?secret_key=…" in shown
+    assert not {"user:", "hidden"} & set(re.findall(r"user:|hidden", shown))

@@ -6,7 +6,7 @@ types. A page is a list of pieces (`rendering.page`), and so is what a notebook 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -98,19 +98,6 @@ class Row:
         return cls(
             word_of(finding), finding.path, finding.rule, finding.old, finding.new, finding.reason, tuple(flags),
             tuple(ways),
-        )  # fmt: skip
-
-    @classmethod
-    def of_data(cls, data: dict[str, Any]) -> Row:
-        """Return a finding of `--json` or of a plan file."""
-        from ...serializers.compatibility import Verdict
-
-        verdict = Verdict[data["verdict"].upper()]
-        decision = Decision.REFUSE if data["forbidden"] else verdict.decision
-        ways = tuple(Way(one) for one in data["ways_out"])
-        return cls(
-            NOTE if decision is Decision.START else str(decision), data["path"], data["rule"], data["old"], data["new"],
-            data["reason"], tuple(data["flags"]), ways,
         )  # fmt: skip
 
     @property

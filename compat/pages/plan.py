@@ -186,7 +186,7 @@ def migration_pieces(
     plan: MigrationPlan,
     headline: str,
     facts: Iterable[tuple[str, str]],
-    next_steps: Iterable[tuple[str, str]],
+    next_steps: Iterable[tuple[str, str]] = (),
     notes: Sequence[Line] = (),
 ) -> list[Markup]:
     """Return what a page on a finished migration shows.
@@ -205,7 +205,7 @@ def migration_pieces(
     columns = _MIGRATED if has_put_aside else _MIGRATED[:-1]
     rows = [_migrated_row(one)[: len(columns)] for one in counted]
     return _page(
-        pieces.verdict("done", headline, facts),
+        pieces.verdict("dry run" if data["dry_run"] else "done", headline, facts),
         *(piece("command", command, what) for what, command in next_steps),
         piece("section", "What was read, converted, dropped and put aside", _table(columns, rows) + _notes(notes)),
         phases(data["phases"], data["seconds"]) if data["phases"] else None,

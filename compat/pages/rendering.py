@@ -2,6 +2,7 @@
 
 Text of a savepoint may contain anything. A template prints it by `{{ … }}` alone: controls and bidirectional marks are
 shown as everywhere else (`one_line`), then `<`, `>`, `&` and quotes are escaped. What a macro returns is HTML already.
+Reports are sent to others: credentials in URIs are masked.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from ...serializers.wording import many, one_line
+from ...serializers.wording import many, masked, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -59,7 +60,9 @@ def _digest(text: str) -> str:
 
 
 def _visible(value: Any) -> Any:
-    return one_line(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    return one_line(masked(value) if "://" in value else value)
 
 
 @cache

@@ -24,7 +24,7 @@ from ...compat.json_files import parse_document, print_document
 from ...compat.plain_data import plain
 from ...serializers.errors import CorruptFile, DeclarationError, PlanChanged, located
 from ...serializers.stored_names import in_known_names
-from ...serializers.wording import repr_of
+from ...serializers.wording import many, repr_of
 from .options import MigrationOptions
 from .options_data import options_from_data, options_to_data
 
@@ -198,6 +198,15 @@ class PlanFile:
         counts = ", ".join(f"{count:,} {action}" for action, count in self.summary.get("states", {}).items() if count)
         told = f"{self.summary.get('decision')}; states: {counts or 'none'}"
         return repr_of(self, told, f"from {self.source.place}", f"to {self.new_types}")
+
+    def _repr_html_(self) -> str:
+        from ...compat.pages.pieces import Commands
+        from ...compat.pages.plan import plan_pieces
+        from ...compat.pages.rendering import fragment
+
+        facts = [("source", self.source.place), ("new types", str(self.new_types))]
+        states = many(sum(self.summary["states"].values()), "state")
+        return fragment(plan_pieces(self.to_data(), self.made, states, facts, Commands(), samples=self.samples))
 
     def to_data(self) -> dict[str, Any]:
         """Return the plan as plain data, without the file's format and version; equal plans have equal data."""

@@ -280,13 +280,25 @@ class MigrationReport:
         )
 
     def __repr__(self) -> str:
+        return repr_of(self, *self._told(), f"from {self.source}", f"to {self.target}")
+
+    def _repr_html_(self) -> str:
+        from ...compat.pages.plan import migration_pieces
+        from ...compat.pages.rendering import fragment
+
+        told, bad = self._told()
+        facts = [("source", self.source), ("new", self.target), ("rollback", self.rollback)]
+        facts += [("in quarantine", bad)] if bad else []
+        return fragment(migration_pieces(self.to_data(), self.plan, told, facts))
+
+    def _told(self) -> tuple[str, str]:
+        """Return what was done, and what was put aside, in words."""
         counts = Counter(count.action for count in self.states)
         done = ", ".join(f"{count} {action}" for action, count in counts.items())
         entries = many(sum(count.written for count in self.states), "entry", "entries")
         told = f"done in {self.seconds:.1f} s: {entries} written" + (f"; states: {done}" if done else "")
         bad = f"{many(self.quarantined, 'value')} in quarantine" if self.quarantined else ""
-        told = "a dry run: nothing was written" if self.dry_run else told
-        return repr_of(self, told, bad, f"from {self.source}", f"to {self.target}")
+        return "a dry run: nothing was written" if self.dry_run else told, bad
 
     @property
     def quarantined(self) -> int:
