@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import json
 import math
+import os
 import random
 from collections import Counter, defaultdict
 from datetime import UTC, datetime, timedelta
@@ -35,6 +36,8 @@ from stateshift.state.savepoint.states import keyed_handles
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 SAVEPOINTS = sorted(one.parent for one in FIXTURES.glob("*/*/savepoint/_metadata"))
 SOME = [one for one in SAVEPOINTS if one.parent.parent.name.startswith("flink-2.3")][::4]
+EVERY = int(os.environ.get("STATESHIFT_PROFILES", "12"))
+"""Of how many savepoints and checkpoints one is read; STATESHIFT_PROFILES=1: all of them."""
 START = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = 86_400_000
 
@@ -278,7 +281,11 @@ def test_savepoints_of_flink(place):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("place", SAVEPOINTS, ids=lambda place: f"{place.parent.parent.name}-{place.parent.name}")
+@pytest.mark.parametrize(
+    "place",
+    SAVEPOINTS[1::EVERY] if EVERY > 1 else SAVEPOINTS,
+    ids=lambda place: f"{place.parent.parent.name}-{place.parent.name}",
+)
 def test_all_savepoints(place):
     savepoint = Savepoint.open(place)
     fits(savepoint, savepoint.profile())
@@ -296,13 +303,13 @@ def test_fields_of_subclasses_count_where_the_class_has_them(savepoint_of):
     assert (fields["value.street"].count, fields["value.street"].nulls) == (6, 0)
 
 
-@pytest.mark.parametrize("name", ["aggregation", "session", "transform", "rocksdb-join"])
+@pytest.mark.parametrize("name", ["aggregation", "session", "transform", "rocksdb-join", "types"])
 def test_checkpoints_of_spark(name):
     assert_fits_spark(name)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", names()[::EVERY])
 def test_all_checkpoints_of_spark(name):
     assert_fits_spark(name)
 
