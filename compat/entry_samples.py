@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..serializers.compatibility import Path
+from ..serializers.wording import many, repr_of
 from .plain_data import plain
 
 if TYPE_CHECKING:
@@ -201,6 +202,17 @@ class EntrySamples:
     unchanged: int = 0
     keys: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return repr_of(
+            self, f"{many(sum(1 for _ in self.entries), 'entry', 'entries')} of {many(len(self.states), 'state')}"
+        )
+
+    def _repr_html_(self) -> str:
+        from .pages.rendering import fragment
+        from .pages.samples import samples_piece
+
+        return fragment([samples_piece(self)])
 
     @property
     def entries(self) -> Iterator[SampledEntry]:

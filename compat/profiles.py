@@ -14,12 +14,16 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..serializers.errors import unless_redacted
+from ..serializers.wording import many, repr_of
 from .plain_data import fields_of, plain
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from .spread import Share, Spread
+
+_MOST_SHOWN = 5
+"""How many states a `repr` names."""
 
 
 @attrs.frozen
@@ -203,6 +207,10 @@ class StateProfile:
     not_decoded: str = ""
     not_counted: str = ""
 
+    def __repr__(self) -> str:
+        counted = f"{many(self.entries, 'entry', 'entries')}, {self.size_bytes:,} bytes"
+        return repr_of(self, f"{self.operator}/{self.state} {self.kind}: {counted}")
+
 
 @attrs.frozen(kw_only=True)
 class OperatorProfile:
@@ -223,6 +231,10 @@ class OperatorProfile:
     heaviest: HeaviestKeys | None = None
     spreads: tuple[Spreading, ...] = ()
     not_counted: str = ""
+
+    def __repr__(self) -> str:
+        counted = f"{many(self.entries, 'entry', 'entries')} of {many(len(self.states), 'state')}"
+        return repr_of(self, f"{self.operator or self.operator_id}: {counted}, {self.size_bytes:,} bytes")
 
     @property
     def entries(self) -> int:
@@ -248,6 +260,17 @@ class Profile:
     savepoint: str
     reference_time: datetime
     operators: tuple[OperatorProfile, ...]
+
+    def __repr__(self) -> str:
+        largest = (f"{one.operator}/{one.state}: {one.size_bytes:,} bytes" for one in self.states[:_MOST_SHOWN])
+        told = f"{many(len(self.states), 'state')}, {self.size_bytes:,} bytes"
+        return repr_of(self, f"{self.savepoint}: {told}", *largest)
+
+    def _repr_html_(self) -> str:
+        from .pages.profiles import profile_pieces
+        from .pages.rendering import fragment
+
+        return fragment(profile_pieces(profile_data(self)))
 
     @property
     def states(self) -> tuple[StateProfile, ...]:

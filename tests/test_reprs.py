@@ -50,6 +50,7 @@ def results(folder, name="open"):
         report, operator, operator.key, *operator.states, operator.states[0].result, *report.all_findings(),
         gate, *gate.states, history, *history.revisions,
         make_plan(savepoint, wide, MigrationOptions(), NewTypes()), migrated, migrated.plan, planned, *planned.states,
+        savepoint.profile(), *savepoint.profile().operators, *savepoint.profile().states,
         verify(folder / "new"), Savepoint.open(folder / "new").lineage,
         difference, *difference.operators, *difference.operators[0].states,
     ]  # fmt: skip

@@ -89,12 +89,11 @@ def command(a: str, b: str, *, types_only: bool, everything: bool, html: OutputF
     more = [*([[], [(_NOT_COMPARED, "yellow")]] if is_spark(a) or is_spark(b) else []), *_value_lines(values)]
     if html is not None:
         from ...compat.pages.difference import difference_pieces
-        from ...compat.pages.pieces import Line as Sentence
         from ..page_files import write_page
+        from ..render.pages import lines_of
 
         headline = lines[0][1][0].removeprefix(": ")
-        notes = [Sentence("".join(text for text, _ in line), line[-1][1]) for line in more if line]
-        shown = difference_pieces(difference, headline, notes, is_equal=status is Status.DONE)
+        shown = difference_pieces(difference, headline, lines_of(more), is_equal=status is Status.DONE)
         write_page(html, f"diff: {a} and {b}", shown)
     if with_json:
         told = None if values is None else [plain(state) | {"equal": state.is_equal} for state in values]

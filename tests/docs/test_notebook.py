@@ -16,7 +16,9 @@ notebook = nbformat.read(sys.argv[1], as_version=4)
 nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": sys.argv[2]}}).execute()
 nbformat.write(notebook, sys.argv[1])
 """
-SHOWN = ("Savepoint", "Job", "CheckReport", "VerifyReport", "Difference")
+SHOWN = (
+    "Savepoint", "Profile", "Job", "CheckReport", "PlanFile", "MigrationReport", "VerifyReport", "Difference",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
