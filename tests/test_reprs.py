@@ -85,7 +85,8 @@ def test_it_says_the_answer_and_between_what(tmp_path):
     )
     assert shown["Savepoint"].startswith("<Savepoint …/sp: 1 operator, 1 with state, by stateshift ")
     assert shown["PlanFile"] == "<PlanFile migrate; states: 1 convert\n  from …/sp\n  to a job in Python>"
-    assert "s: 1 entry written; states: 1 convert\n  from …/sp\n  to …/new>" in shown["MigrationReport"]
+    assert shown["MigrationReport"].startswith("<MigrationReport 1 entry written in ")
+    assert shown["MigrationReport"].endswith(" s; states: 1 convert\n  from …/sp\n  to …/new>")
     assert shown["VerifyReport"].startswith("<VerifyReport verified: …/new (")
     assert shown["Difference"].startswith("<Difference different: 1 of 1 state differ; B on A: migrate; A on B: ")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,10 @@ from ...serializers.wording import many, masked, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+
+_PLACE = re.compile(r'(?<= )(id="|href="#)')
+"""What a place, or a link to one, begins with; in text of others quotes are escaped."""
 
 
 def piece(name: str, *args: object, **given: object) -> Markup:
@@ -44,9 +49,14 @@ def page(title: str, pieces: Iterable[Markup], *, made_by: str) -> str:
 
 
 def fragment(pieces: Iterable[Markup]) -> str:
-    """Return pieces with their style, for a notebook; there is no script."""
+    """Return pieces with their style, for a notebook; there is no script.
+
+    A notebook shows several: ids of places are made those of this one, so that its links lead to no other.
+    """
     style = Markup(_file("style.css"))  # noqa: S704 - it is a file of ours
-    return _environment().get_template("fragment.html").render(pieces=list(pieces), style=style)
+    text = _environment().get_template("fragment.html").render(pieces=list(pieces), style=style)
+    own = f"s{hashlib.sha256(text.encode()).hexdigest()[:8]}-"
+    return _PLACE.sub(rf"\g<0>{own}", text)
 
 
 @cache

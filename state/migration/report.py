@@ -286,6 +286,8 @@ class MigrationReport:
         from ...compat.pages.plan import migration_pieces
         from ...compat.pages.rendering import fragment
 
+        if self.plan_file is not None:
+            return self.plan_file._repr_html_()
         told, bad = self._told()
         facts = [("source", self.source), ("new", self.target), ("rollback", self.rollback)]
         facts += [("in quarantine", bad)] if bad else []
@@ -296,7 +298,7 @@ class MigrationReport:
         counts = Counter(count.action for count in self.states)
         done = ", ".join(f"{count} {action}" for action, count in counts.items())
         entries = many(sum(count.written for count in self.states), "entry", "entries")
-        told = f"done in {self.seconds:.1f} s: {entries} written" + (f"; states: {done}" if done else "")
+        told = f"{entries} written in {self.seconds:.1f} s" + (f"; states: {done}" if done else "")
         bad = f"{many(self.quarantined, 'value')} in quarantine" if self.quarantined else ""
         return "a dry run: nothing was written" if self.dry_run else told, bad
 

@@ -65,6 +65,10 @@ def test_what_it_shows_is_shown_by_a_browser_without_anything_from_elsewhere(out
         "one => [getComputedStyle(one).backgroundColor, getComputedStyle(one).color]"
     )
 
+    ids = [one.get_attribute("id") for one in page.locator("[id]").all()]
+    links = [one.get_attribute("href").removeprefix("#") for one in page.locator("a[href]").all()]
+    assert len(set(ids)) == len(ids)  # or a link of one object would lead into another
+    assert set(links) <= set(ids)
     assert page.get_by_role("heading", name="4 of 7 states must be rewritten before the job can start").is_visible()
     assert back != "rgba(0, 0, 0, 0)" != text  # a notebook may be white where its reader's system is dark
 
