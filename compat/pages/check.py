@@ -17,7 +17,7 @@ from .pieces import NOTE, Commands, Line, Node, Operator, Placed, Row, Shown, Su
 from .rendering import piece
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from markupsafe import Markup
 
@@ -36,7 +36,6 @@ def check_pieces(
     report: CheckReport,
     commands: Commands = Commands(),  # noqa: B008 - it is frozen
     following: Iterable[str] = (),
-    bodies: Mapping[tuple[str, str], tuple[Markup, ...]] | None = None,
 ) -> list[Markup]:
     """Return what a page on a check shows.
 
@@ -44,14 +43,13 @@ def check_pieces(
         report: The report.
         commands: What can be run next.
         following: What to do next, in words.
-        bodies: Further pieces of states, by operator id and name of the state.
     """
     if report.is_of_query:
         from ..queries.wording import for_people
 
         report = for_people(report)
     backs = None if report.decision is Decision.REFUSE else ways_back(report)
-    shown = _Check(report, commands, backs, bodies or {})
+    shown = _Check(report, commands, backs)
     operators = sorted((shown.operator(at) for at in range(len(report.operators))), key=lambda one: _rank(one.word))
     found = [*shown.of_reads(), *shown.placed]
     return list(
@@ -83,7 +81,6 @@ class _Check:
     report: CheckReport
     commands: Commands
     backs: WaysBack | None
-    bodies: Mapping[tuple[str, str], tuple[Markup, ...]]
     placed: list[Placed] = attrs.field(factory=list, init=False)
     _shown: Shown = attrs.field(factory=Shown, init=False)
 
@@ -152,8 +149,7 @@ class _Check:
         """Whether nothing becomes of a state or key, and there is nothing to know of it."""
         scanned = self.report.scan_of(operator, state)
         is_taken = state is None or state.status is Status.MATCHED or state.kind is StateKind.TIMERS
-        is_asked = state is not None and (operator.operator_id, state.name) in self.bodies
-        return decision is Decision.START and is_taken and (scanned is None or scanned.is_fine) and not is_asked
+        return decision is Decision.START and is_taken and (scanned is None or scanned.is_fine)
 
     def _place(self, findings: Iterable[Finding], place: str, anchor: str) -> None:
         self.placed += [Placed(Row.of(one, self.commands), place, anchor) for one in findings]
@@ -194,7 +190,7 @@ class _Check:
             anchor=anchor, name=state.name, kind=str(state.kind), word=str(state.decision), old=state.old,
             new=state.old if is_kept else state.new, more="; ".join(more),
             lines=tuple(lines), rows=rows, trees=trees, remarks=pieces.remarks_of(remarks, self.commands),
-            is_open=state.decision is not Decision.START, body=self.bodies.get((operator.operator_id, state.name), ()),
+            is_open=state.decision is not Decision.START,
         )  # fmt: skip
         return self._shown.once(made, place, (state.note, state.result.findings, back, scanned))
 

@@ -11,7 +11,7 @@ from .pieces import Line, Node, Operator, Subject
 from .rendering import piece
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from markupsafe import Markup
 
@@ -29,7 +29,6 @@ def contents_pieces(
     notes: Sequence[Line] = (),
     *,
     profile: Mapping[str, Any] | None = None,
-    commands: Iterable[tuple[str, str]] = (),
 ) -> list[Markup]:
     """Return what a page on stored state shows.
 
@@ -38,7 +37,6 @@ def contents_pieces(
         types: The types of states that are known.
         notes: Sentences on the whole.
         profile: A profile as `--json` has it; None: values were not read.
-        commands: Commands to copy, each with what it is for.
     """
     operators = [one for one in data["operators"] if one["states"] or one["error"] or one["unsupported"]]
     profiled = {} if profile is None else {one["operator_id"]: one for one in profile["operators"]}
@@ -54,7 +52,6 @@ def contents_pieces(
     return [
         pieces.verdict(word, f"{held}, {size_text(data['bytes'])}", facts),
         *([piece("notes", notes)] if notes else []),
-        *(piece("command", command, what) for what, command in commands),
         *([largest] if largest is not None else []),
         pieces.operators(
             [_operator(at, one, types, profiled.get(one["operator_id"])) for at, one in enumerate(operators)]

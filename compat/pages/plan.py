@@ -45,13 +45,11 @@ class About:
         more: What its first line says.
         lines: Sentences.
         likeness: What the sentences say, as data.
-        body: Further pieces, such as a sample.
     """
 
     more: str = ""
     lines: tuple[str, ...] = ()
     likeness: tuple[Hashable, ...] = ()
-    body: tuple[Markup, ...] = ()
 
 
 def planned_operators(
@@ -129,7 +127,7 @@ def _subject(state: StatePlan, about: About, anchor: str, commands: Commands | N
         more="; ".join(filter(None, (about.more, *facts))), lines=tuple(map(Line, about.lines)),
         rows=tuple(Row.of(one, commands) for one in rows),
         trees=(Node.of(attrs.evolve(tree, findings=()), commands),), remarks=pieces.remarks_of(remarks, commands),
-        is_open=state.changes, body=about.body,
+        is_open=state.changes,
     )  # fmt: skip
 
 
