@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ...serializers.compatibility import Path
-    from ...serializers.spark_rows.spark_types import SparkType, StoreSchema
+    from ...serializers.spark_rows.spark_types import SparkField, SparkType, StoreSchema
     from ..description import Computation
 
 _CAST = re.compile(r"cast\(([^()]*) as [a-z]+(?:\([\d,]+\))?\)")
@@ -40,6 +40,8 @@ _ONE_BUFFER = re.compile(
 _STRUCT = "struct("
 _NUMBERS_OF_JOINS = "keyToNumValues"
 _BESIDE_GROUPS = {("userKey",), ("expiryTimestampMs",)}
+_BESIDE_HASHED = {SESSION: {"sessionStartTime"}, JOIN: {"index", "__event_time"}}
+"""The fields of a key that Spark does not hash, by the kind of the operator."""
 _OPENING, _CLOSING = "([{", ")]}"
 
 
@@ -104,6 +106,12 @@ def group_of(key: SparkType, kind: str) -> SparkType:
     """Return the type of the grouping key in that of a store; maps and timers have it within a key of theirs."""
     is_within = kind in OF_VARIABLES and key.names[:1] == ("key",) and key.names[1:] in _BESIDE_GROUPS
     return key.fields[0].type if is_within else key
+
+
+def hashed_fields(group: SparkType, kind: str) -> dict[str, SparkField]:
+    """Return the fields by whose hash Spark spreads entries over partitions, by name."""
+    beside = _BESIDE_HASHED.get(kind, ())
+    return {name: one for name, one in zip(group.names, group.fields, strict=True) if name not in beside}
 
 
 def _origins(old: tuple[_Column, ...], new: tuple[_Column, ...]) -> Iterator[Origin]:

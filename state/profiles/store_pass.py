@@ -9,10 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from ...compat.description import StateKind
-from ...compat.queries.columns import group_of
+from ...compat.queries.columns import group_of, hashed_fields
 from ...serializers.spark_rows.json_values import json_values
 from ...serializers.wording import json_text, many
-from ..formats.spark.chosen_rows import hashed_fields
 from ..runner import Independent
 from .key_weights import HEAVIEST, KeyWeights, Weights, heaviest_rows
 from .plans import StatePlan

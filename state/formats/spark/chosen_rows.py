@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import pyarrow as pa
 
-from ....compat.queries.columns import group_of
-from ....compat.queries.kinds import JOIN, SESSION
+from ....compat.queries.columns import group_of, hashed_fields
 from ....serializers.errors import StateShiftError, UnsupportedFormat, unless_redacted
 from ....serializers.plain_forms import bytes_of, exact_decimal, moment_of, plain
 from ....serializers.spark_rows.json_values import json_values
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
 
     from .reader import SparkOperator, SparkStore
 
-_BESIDE_HASHED = {SESSION: {"sessionStartTime"}, JOIN: {"index", "__event_time"}}
-"""The fields of a key that Spark does not hash, by the kind of the operator."""
 _UNKNOWN = "Spark's hash of such a key is not known to this release"
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - what Arrow counts from
 
@@ -142,12 +139,6 @@ def _are_placed(
             keys = pa.StructArray.from_arrays(parts, names=[str(place) for place in at])
             return not (partitions_of(keys, of, store.partitions) != partition).any()
     return True
-
-
-def hashed_fields(group: SparkType, kind: str) -> dict[str, SparkField]:
-    """Return the fields by whose hash Spark spreads entries over partitions, by name."""
-    beside = _BESIDE_HASHED.get(kind, ())
-    return {name: one for name, one in zip(group.names, group.fields, strict=True) if name not in beside}
 
 
 def _columns(key: pa.StructArray, *, is_within: bool) -> pa.StructArray:
