@@ -157,7 +157,7 @@ def command(
     for option in (option for option, value in given.items() if value):
         raise click.UsageError(f"{option} goes with --profile")
     if keys and is_spark(savepoint):
-        raise click.UsageError("--keys does not apply to a checkpoint of a Spark query: export shows its keys")
+        raise click.UsageError("--keys does not apply to a checkpoint of a Spark query: --profile shows the heaviest")
     inspected = Inspected.of(open_state(savepoint, plan, old_job), operator_name, state_name, keys)
     errors = inspected.errors()
     if html is not None:
