@@ -102,9 +102,8 @@ class Runs:
 
     def migrate(self, source: Path, target: Path, *options: str) -> Seconds:
         """Migrate as a user does."""
-        shape = self.arguments.shape.upper()
         command = [sys.executable, "-m", "stateshift", "migrate", source, target, *options]
-        command += ["--job", f"{__package__}.states_after:{shape}", "--target", "flink-2.3", "--json"]
+        command += ["--job", f"{__package__}.downtime_job:job", "--target", "flink-2.3", "--json"]
         kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         started = time.perf_counter()
         ran = subprocess.run(list(map(str, command)), cwd=ROOT, env=kept, capture_output=True, text=True, check=False)

@@ -17,6 +17,7 @@ from stateshift import (
 )
 
 from . import sql_rows
+from .downtime_job import job as downtime_job
 from .states_before import ROW_KEY, STATE, job_of
 
 REGION = "eu-west-1"
@@ -32,19 +33,6 @@ class Rec:
     id: int
     title: Annotated[str, Field(aliases=["name"])]
     region: str = REGION
-    tag: str | None = None
-
-
-@record(java_class="bench.Rec")
-@attrs.frozen
-class FlinkRec:
-    """As far as Flink goes by itself: `active` is dropped, `region` added (null, as nothing else can be said)."""
-
-    amount: float
-    count: Int32
-    id: int
-    name: str
-    region: str | None = None
     tag: str | None = None
 
 
@@ -112,7 +100,7 @@ AVRO = {
 
 S1 = job_of(int, ValueStateDescriptor(STATE, tuple[int, int]))
 S2 = job_of(str, ValueStateDescriptor(STATE, Rec))
-S2N = job_of(str, ValueStateDescriptor(STATE, FlinkRec))
+S2N = downtime_job
 WIDE = S2N
 S3 = job_of(str, ValueStateDescriptor(STATE, AvroSerializer(AVRO)))
 MAP = job_of(int, MapStateDescriptor(STATE, str, Rec))

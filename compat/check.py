@@ -26,10 +26,6 @@ from .policy import ACCEPT_ALL, AskingPolicy, Policy
 from .report import CheckReport, OperatorReport, RoleReport, StateReport, Status, worst_decision
 from .rewritten_keys import RekeyingOptions, rekeyed
 from .roles import KEY, NAMESPACE, along_with_key, judge_role, judge_timers
-from .sql.query_findings import not_compared, query_findings
-from .sql.take_over import taken_over
-from .sql.time_stamps import stamped_by_flink
-from .sql.ways_out import of_query
 from .targets import Target, refused_by, unlike_flinks
 
 if TYPE_CHECKING:
@@ -86,7 +82,10 @@ def check(
             raise DeclarationError(
                 f"{shown(side)} is not a description", advice="call check(savepoint.describe(), job.describe())"
             )
-    old, new = taken_over(old, new)
+    if new.upgrade is not None:
+        from .sql.take_over import taken_over
+
+        old, new = taken_over(old, new.upgrade)
     if new.former is not None:
         old = FormerJob.of(new.former).described(old)
     old, new = across_layouts(old, new)
@@ -100,6 +99,9 @@ def check(
     reports = _operator_reports(old, new, target, RekeyingOptions.of(repartition, old), known or Memo())
     reports = with_likely_names(reports, policy)
     if new.upgrade is not None:
+        from .sql.time_stamps import stamped_by_flink
+        from .sql.ways_out import of_query
+
         version = new.upgrade.new.flink_version
         reports = [stamped_by_flink(of_query(one, is_old_known=is_paired), version) for one in reports]
     reports = list(map(policy.applied, reports))
@@ -107,6 +109,8 @@ def check(
     report = CheckReport(old, new, target, tuple(reports), policy, repartition)
     if new.upgrade is None:
         return report
+    from .sql.query_findings import not_compared, query_findings
+
     before = new.upgrade.old
     return attrs.evolve(
         report, known_from="" if before is None else before.origin, is_whole=before is not None,

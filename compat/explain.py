@@ -15,7 +15,6 @@ from ..serializers.ways_out import Option, Told, WayOut, in_python, on_command_l
 from ..serializers.wording import many
 from .description import StateKind
 from .likeness import FEW, Subject, as_there, condensed, elsewhere, likeness, some
-from .queries.wording import for_people
 from .report import Status
 from .way_back import ways_back
 
@@ -214,6 +213,8 @@ def _placed(report: CheckReport) -> Iterator[tuple[str, Finding]]:
 
 def obstacles(report: CheckReport) -> Iterator[str]:
     """Yield what keeps a query from starting, a line each, as its author writes it."""
+    from .queries.wording import for_people
+
     report = for_people(report)
     reads = () if report.reads is None else report.reads.result.findings
     of_operators = ((f"operator {operator.title}", finding) for operator, _, finding in report.findings())

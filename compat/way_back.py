@@ -19,12 +19,9 @@ from ..serializers.records.serializers import holds_nulls
 from ..serializers.snapshot import snapshot_to_bytes
 from .check import check
 from .description import JobDescription, SerializerDescription, StateDescription, StateKind
-from .former_names import knowing_later_names
 from .lazy_tables import is_joined
 from .plan import StateAction, details
-from .queries.verdict import judge, without_code
 from .report import Status, worst_decision
-from .sql.description import describe_query
 
 if TYPE_CHECKING:
     from ..serializers.compatibility import Finding
@@ -167,9 +164,13 @@ def _judged_back(report: CheckReport) -> CheckReport:
     """Return the check in reverse: the old query is the new one."""
     upgrade = report.new.upgrade
     if upgrade is not None and upgrade.old is not None:
+        from .sql.description import describe_query
+
         return check(describe_query(upgrade.new), describe_query(upgrade.old, upgrade.new))
     if upgrade is not None:
         return check(report.new, report.old)
+    from .queries.verdict import judge, without_code
+
     after = report.new if report.known_from else report.new.computing(without_code)
     return judge(after, report.old, known=after if report.known_from else None)
 
@@ -242,6 +243,8 @@ def _answers(operator: OperatorReport, report: CheckReport) -> tuple[dict[Place,
     differing = {(state.was.kind, state.was.name) for state in asked if state.was is not None}
     before = _with_states(was, was, [one for one in was.states if (one.kind, one.name) in differing], report.old)
     if report.code is not None and report.is_recorded:
+        from .former_names import knowing_later_names
+
         before = knowing_later_names(before, [after])
     try:
         (answer,) = check(after, before.as_probe()).operators

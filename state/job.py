@@ -42,8 +42,6 @@ from .runtime.descriptors import (
 )
 from .runtime.functions import Function
 from .runtime.of_pyflink import as_ours
-from .runtime.pyflink_layout import ExecutionMode, stored_key, stored_state
-from .runtime.recording import states_of
 from .timers import TimerServiceDescriptor
 
 if TYPE_CHECKING:
@@ -152,6 +150,9 @@ class Operator:
                 `fallback_deserializer`, which are of Flink's own kinds of state.
             UserCodeFailed: `open` of the function fails.
         """
+        from .runtime.pyflink_layout import ExecutionMode, stored_key, stored_state
+        from .runtime.recording import states_of
+
         mode = ExecutionMode(execution_mode)
         is_function = isinstance(states, Function) or is_of_pyflink(states)
         declared = states_of(states) if is_function else tuple(map(as_ours, _states(states)))  # type: ignore[arg-type]

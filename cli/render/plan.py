@@ -9,7 +9,6 @@ from ...compat.explain import MUST_DECLARE, STYLES
 from ...compat.fingerprint import UNKNOWN
 from ...compat.lazy_tables import is_joined
 from ...compat.likeness import FEW, as_there, likeness
-from ...compat.queries.wording import as_written
 from ...compat.reference_time import length_text, millis_text
 from ...serializers.compatibility import Flagged, Path
 from ...serializers.wording import many
@@ -262,6 +261,8 @@ def _change(old: str, new: str) -> str:
 
 def query_lines(query: dict[str, Any]) -> Iterator[Line]:
     """Yield lines on what the copy of a query's checkpoint has beside state; `query` is of a report or a plan."""
+    from ...compat.queries.wording import as_written
+
     for one in query["operators"]:
         if one["was"] and one["becomes"] and one["was"] != one["becomes"]:
             yield [(f"  operator {one['was']} is {one['becomes']} now", "")]

@@ -29,16 +29,13 @@ _OF_SAVEPOINT = "name the plan with which the savepoint was written"
 _BESIDE_ROWS = frozenset({ValueForm.VIEW, ValueForm.SORTED_COUNTS})
 
 
-def taken_over(stored: JobDescription, new: JobDescription) -> tuple[JobDescription, JobDescription]:
-    """Return both sides of a check, as the plans of a new side of SQL pair them; another one is returned as it is.
+def taken_over(stored: JobDescription, upgrade: SqlUpgrade) -> tuple[JobDescription, JobDescription]:
+    """Return both sides of a check, as the plans of a new side of SQL pair them.
 
     Args:
         stored: The stored state; of a plan, what that says of it.
-        new: The new side.
+        upgrade: The plans of the new side.
     """
-    upgrade = new.upgrade
-    if upgrade is None:
-        return stored, new
     old = upgrade.old if stored.upgrade is None else stored.upgrade.new
     if old is None:
         return stored, _without_old_plan(upgrade, stored)

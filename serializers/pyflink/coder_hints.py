@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..avro.serializers import AvroSerializer
 from ..containers.arrays import BytesSerializer, PrimitiveArraySerializer
 from ..containers.lists import ListSerializer, MapSerializer
 from ..containers.object_arrays import GenericArraySerializer, StringArraySerializer
@@ -76,13 +75,15 @@ def coder_for(hint: Any) -> TypeSerializer[Any]:
     """
     serializer = serializer_for(hint)
     coder = _CODERS.get(type(serializer))
-    if isinstance(serializer, AvroSerializer):
-        raise DeclarationError(
-            "what PyFlink's coder of Avro records writes (GenericRecordAvroTypeInfo) is not read here: it is no word of"
-            " Types",
-            advice="leave the state out: it is carried over as bytes",
-        )
     if coder is None:
+        from ..avro.serializers import AvroSerializer
+
+        if isinstance(serializer, AvroSerializer):
+            raise DeclarationError(
+                "what PyFlink's coder of Avro records writes (GenericRecordAvroTypeInfo) is not read here: it is no"
+                " word of Types",
+                advice="leave the state out: it is carried over as bytes",
+            )
         name = serializer.describe()
         way = next((way for cls, way in _OTHERS.items() if isinstance(serializer, cls)), _ANY)
         raise DeclarationError(f"PyFlink has no coder for {name}, so its jobs have no such state", advice=way)

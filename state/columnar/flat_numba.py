@@ -9,11 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba.extending import register_jitable
 
 from ...serializers.columns.bytes_at import TEXT, Flat
-from ..transcode.machine import PADDING, address, compiled
-from ..transcode.memory import copy, is_ascii, load, store
+from ..transcode.kept_code import compiled
+from ..transcode.memory import PADDING, address, copy, is_ascii, load, store
 from ..transcode.numba_encodings import put_character
 
 if TYPE_CHECKING:
@@ -95,7 +94,6 @@ def _decode_flat(
         ends[row], odd[row] = at, is_odd
 
 
-@register_jitable
 def _text(data: Any, at: Any, limit: Any, target: Any, to: Any) -> Any:
     """Copy a string as UTF-8; return its end or `_ODD`, and its number of UTF-8 bytes or `_NULL`."""
     size, at = _varint(data, at, limit, _MOST_SHIFT)
@@ -124,7 +122,6 @@ def _text(data: Any, at: Any, limit: Any, target: Any, to: Any) -> Any:
     return (at, to - begin) if high == 0 else (np.int64(_ODD), np.int64(0))
 
 
-@register_jitable
 def _varint(data: Any, at: Any, limit: Any, most_shift: Any) -> Any:
     """Read a number with 7 bits in each byte, lowest first; return it, and its end or `_ODD`."""
     value = np.int64(0)

@@ -25,7 +25,6 @@ from ...serializers.compatibility import Decision
 from ...serializers.errors import DeclarationError, PlanChanged, located
 from ..formats.flink.missing_files import require_files
 from ..job import load_job
-from ..plans.operators import describe_plans
 from ..savepoint.reader import Savepoint
 from .kept_families import files_of
 from .options import MigrationOptions
@@ -293,6 +292,8 @@ def new_side_of(
         return found.describe()
 
     if new_types.plan:
+        from ..plans.operators import describe_plans
+
         template = opened(new_types.template, "template")
         return describe_plans(new_types.plan, new_types.old_plan, **new_types.said, template=template)
     probe = opened(new_types.probe, "probe")

@@ -7,11 +7,10 @@ being negative, which costs more than most ops.
 
 from __future__ import annotations
 
-import hashlib
 import platform
+import sys
 from contextlib import suppress
-from functools import wraps
-from pathlib import Path
+from functools import lru_cache, wraps
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -27,17 +26,17 @@ from ...compat import key_hashes
 from . import binary_rows, frames, interpreter, key_shapes, memory, moves, ops, table_entries, table_packing
 from . import numba_encodings as encodings
 from .executor_choice import code_folder
+from .kept_code import keep, source_stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PADDING = 96
 _CHUNK, _LOOKED_AT, _WEIGHED = ops.WORD, 64, 16
 _TOP_BITS = 0x8080808080808080
 
 
 @intrinsic
-def address(typingctx: Any, array: Any) -> Any:  # noqa: ARG001 - numba's signature
+def _address(typingctx: Any, array: Any) -> Any:  # noqa: ARG001 - numba's signature
     """Return the address of the first item of an array."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -47,7 +46,7 @@ def address(typingctx: Any, array: Any) -> Any:  # noqa: ARG001 - numba's signat
 
 
 @intrinsic
-def bytes_at(typingctx: Any, number: Any) -> Any:  # noqa: ARG001 - numba's signature
+def _bytes_at(typingctx: Any, number: Any) -> Any:  # noqa: ARG001 - numba's signature
     """Return the pointer to bytes at an address."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -57,7 +56,7 @@ def bytes_at(typingctx: Any, number: Any) -> Any:  # noqa: ARG001 - numba's sign
 
 
 @intrinsic
-def numbers_at(typingctx: Any, number: Any) -> Any:  # noqa: ARG001 - numba's signature
+def _numbers_at(typingctx: Any, number: Any) -> Any:  # noqa: ARG001 - numba's signature
     """Return the pointer to 64-bit integers at an address."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -287,6 +286,9 @@ def _storing(store64: Any, store32: Any, store16: Any) -> Any:
     return store
 
 
+_replaces(memory.address, lambda array: _address(array))  # noqa: PLW0108 - numba takes functions, not intrinsics
+_replaces(memory.bytes_at, lambda number: _bytes_at(number))  # noqa: PLW0108 - as above
+_replaces(memory.numbers_at, lambda number: _numbers_at(number))  # noqa: PLW0108 - as above
 _load8, _load16, _load32, _load64 = map(_loader, (8, 16, 32, 64))
 _store8, _store16, _store32, _store64 = map(_storer, (8, 16, 32, 64))
 _replaces(memory.load, _loading(_load64, _load32, _load16))
@@ -372,14 +374,21 @@ _INLINED = frozenset((
 ))  # fmt: skip
 """The paths of most entries, which are inlined everywhere; those of the others are called."""
 
+
+@lru_cache
+def _register(module: Any) -> None:
+    """Let numba compile the functions of a module where other machine code calls them."""
+    for name, function in vars(module).items():
+        is_own = isinstance(function, FunctionType) and function.__module__ == module.__name__
+        if is_own and function not in _REPLACED:
+            register_jitable(forceinline=name in _INLINED)(function)
+
+
 _MODULES = (
     memory, encodings, binary_rows, moves, frames, key_shapes, interpreter, key_hashes, table_entries, table_packing,
 )  # fmt: skip
 for _module in _MODULES:
-    for _name, _function in vars(_module).items():
-        is_own = isinstance(_function, FunctionType) and _function.__module__ == _module.__name__
-        if is_own and _function not in _REPLACED:  # compiled where other machine code calls it
-            register_jitable(forceinline=_name in _INLINED)(_function)
+    _register(_module)
 
 
 class _Locator(_CacheLocator):
@@ -396,7 +405,7 @@ class _Locator(_CacheLocator):
         return str(code_folder())
 
     def get_source_stamp(self) -> Any:
-        return hashlib.sha256(Path(self._py_file).read_bytes()).hexdigest()
+        return source_stamp(self._py_file)
 
     def get_disambiguator(self) -> str:
         return ""
@@ -417,15 +426,36 @@ class _Kept(FunctionCache):
     def save_overload(self, sig: Any, data: Any) -> None:
         with suppress(OSError):
             super().save_overload(sig, data)
+            _keep(self._py_func, data)
 
 
-def compiled(function: Any) -> Any:
-    """Return a function that is compiled when first called, or loaded from the cache of this package.
+def _keep(function: Any, made: Any) -> None:
+    """Keep the code that numba has made, so that other processes call it without numba."""
+    _, _, (code, _) = made.library.serialize_using_object_code()
+    module = made.library._final_module  # noqa: SLF001 - numba offers no other way
+    keep(
+        function,
+        code,
+        [one.name for one in module.functions if one.is_declaration],
+        {
+            "name": made.fndesc.llvm_func_name,
+            "arguments": [_kind(one) for one in made.signature.args],
+            "returns": made.signature.return_type.name,
+        },
+    )
 
-    A function without a source file, as in a zipped package, is compiled by each process: without the file its version
-    is unknown.
-    """
+
+def _kind(argument: Any) -> Any:
+    """Return the kind of an argument as of `KeptCode`."""
+    if isinstance(argument, types.Array):
+        return [argument.dtype.name, argument.ndim, argument.mutable]
+    return argument.name
+
+
+def compiled_by_numba(function: Any) -> Any:
+    """Return a function that numba compiles when it is called first, or loads from its cache."""
+    _register(sys.modules[function.__module__])
     made: Any = njit(nogil=True)(function)
-    if Path(function.__code__.co_filename).is_file():
+    if source_stamp(function.__code__.co_filename) is not None:
         made._cache = _Kept(function)  # noqa: SLF001 - numba offers no other way
     return made

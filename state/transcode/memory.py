@@ -13,6 +13,8 @@ _MANTISSA, _EXPONENT = 0x7FFFFF, 0xFF
 _MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _LONGEST_COUNT, _SEVEN_BITS = 5, 0x7F
 MIX, HALF_BITS, _BITS_64 = 0x9E3779B97F4A7C15, 32, (1 << 64) - 1
+PADDING = 96
+"""Copies and loads of machine code may run past the end of their data by less than this number of bytes."""
 _WORD_BYTES = 8
 _BITS_32, _CRC_POLYNOMIAL = (1 << 32) - 1, 0x82F63B78
 _OFFSET_BITS = 31
@@ -28,6 +30,21 @@ def _crc_row(code: int) -> int:
 
 
 _CRC_TABLE = tuple(map(_crc_row, range(256)))
+
+
+def address(array: Any) -> Any:
+    """Return the address of the first item of an array."""
+    return array
+
+
+def bytes_at(number: int) -> Any:
+    """Return the pointer to bytes at an address, which only machine code has."""
+    raise NotImplementedError(number)
+
+
+def numbers_at(number: int) -> Any:
+    """Return the pointer to 64-bit integers at an address, which only machine code has."""
+    raise NotImplementedError(number)
 
 
 def load(data: Any, at: int, size: int) -> int:

@@ -19,7 +19,7 @@ from .frames import Survey
 from .interpreter import DONE, FULL, NEAR_END
 from .key_groups import NewKeyGroups, StateTotal, Treatment
 from .key_shapes import table_size
-from .machine import PADDING
+from .memory import PADDING
 from .moves import moves_of
 from .numba_kernels import (
     ACTION,

@@ -9,14 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba.extending import register_jitable
 
 from . import frames, table_entries, table_packing
 from .frames import COMPLETE
 from .interpreter import DONE, FULL, ODD, interpret
+from .kept_code import compiled
 from .key_shapes import AHEAD, CRAMPED, find_placed_run
-from .machine import address, bytes_at, compiled, numbers_at
-from .memory import copy, key_sum, load, store
+from .memory import address, bytes_at, copy, key_sum, load, numbers_at, store
 from .moves import rewrite_even
 from .table_entries import CRAMPED as NO_ROOM
 from .table_entries import ROOM_BYTES, compared, room_for
@@ -54,7 +53,6 @@ _END_MARK, _LAST_FLAG, _NOT_LAST = 0xFFFF, 0x80, 0x7F
 keep_freed_memory()
 
 
-@register_jitable
 def _rewrite_block(
     data: Any, start: int, size: int, most: int, code: Any, moves: Any, constants: Any, target: Any, capacity: int,
     registers: Any, prefix: int, prefix_bytes: int, result: Any,
@@ -100,7 +98,6 @@ def _rewrite_block(
     return status
 
 
-@register_jitable
 def _checked(
     data: Any, at: int, end: int, group: int, prefix_bytes: int, what: Any, shapes: Any, code: Any, constants: Any,
     table: Any, target: Any, capacity: int, registers: Any, result: Any,
@@ -132,7 +129,6 @@ def _checked(
     return DONE
 
 
-@register_jitable
 def _converted(
     data: Any, at: int, stop: int, last: int, found: int, prefix: int, prefix_bytes: int, code: Any, constants: Any,
     moves: Any, fixed: int, target: Any, capacity: int, registers: Any, result: Any,
@@ -167,7 +163,6 @@ def _converted(
     return DONE
 
 
-@register_jitable
 def _passed(
     data: Any, at: int, stop: int, is_copied: bool, target: Any, capacity: int, result: Any  # noqa: FBT001 - for numba
 ) -> int:  # fmt: skip
@@ -180,7 +175,6 @@ def _passed(
     return DONE
 
 
-@register_jitable
 def _rewrite_key_groups(  # noqa: PLR0912 - one function, for numba
     data: Any, begins: Any, key_groups: Any, prefix_bytes: int, states: Any, shapes: Any, code: Any, constants: Any,
     moves: Any, table: Any, target: Any, capacity: int, registers: Any, result: Any, offsets: Any, totals: Any,
@@ -514,7 +508,6 @@ def merge_entries(runs: Any, last: Any, last_size: int, target: Any, places: Any
     result[0], result[1], result[2] = count, seen_at, seen_size
 
 
-@register_jitable
 def _next_key(runs: Any, run: int, step: int) -> None:
     runs[run, ROW] += step
     place = runs[run, DATA] + numbers_at(runs[run, PLACES])[runs[run, ROW]]

@@ -11,7 +11,6 @@ import base64
 import zlib
 
 from ....serializers.errors import CorruptSavepoint
-from ....serializers.sql.java_objects import JAVA_STREAM, UnreadJavaObject, read_java_object
 from ....serializers.views import DataInputView
 
 # zlib, then base 85, of 745 bytes: org.apache.flink.runtime.checkpoint.CheckpointProperties, of a SavepointType
@@ -50,6 +49,8 @@ def check_properties(data: bytes) -> None:
     """
     if data in {CANONICAL_PROPERTIES, NATIVE_PROPERTIES, CHECKPOINT_PROPERTIES}:
         return
+    from ....serializers.sql.java_objects import JAVA_STREAM, UnreadJavaObject, read_java_object
+
     source = DataInputView(data)
     if not data.startswith(JAVA_STREAM):
         raise CorruptSavepoint("the checkpoint properties are missing or damaged", offset=0)

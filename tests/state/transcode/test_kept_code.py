@@ -35,12 +35,11 @@ job = Job([Operator("op", key=int, states=[ValueStateDescriptor("s", int)])])
 migrate(*sys.argv[1:3], job, announce=lambda report: said.append(report.estimate.compiles))
 loaded = [name for name in ("numba", "numpy", "llvmlite") if name in sys.modules]
 kernels = sys.modules.get("stateshift.state.transcode.numba_kernels")
-names = ("rewrite", "find_run", "survey", "find_placed")
-counts = {} if kernels is None else {
-    name: [len(one.signatures), sum(one.stats.cache_misses.values())]
-    for name in names if (one := getattr(kernels, name)).signatures
+called = {} if kernels is None else {
+    name: parts for name, one in vars(kernels).items() if type(one).__name__ == "CompiledFunction"
+    if (parts := [part for part in ("kept", "by_numba") if vars(one).get(part) is not None])
 }
-print(json.dumps({"loaded": loaded, "compiles": said[0], "counts": counts}))
+print(json.dumps({"loaded": loaded, "compiles": said[0], "called": called}))
 """
 
 COMMANDS = """
@@ -100,7 +99,7 @@ def test_little_state_on_a_machine_without_machine_code_loads_neither_numba_nor_
 
     told = run("-c", MIGRATING, place, tmp_path / "new", cache=tmp_path / "cache")
 
-    assert {"loaded": [], "compiles": False, "counts": {}} == told
+    assert {"loaded": [], "compiles": False, "called": {}} == told
     assert {} == files_in(tmp_path / "cache")
 
 
@@ -119,13 +118,13 @@ def test_more_state_goes_as_objects_where_nothing_is_compiled_yet(tmp_path):
 
     told = run("-c", MIGRATING, place, tmp_path / "new", cache=tmp_path / "cache")
 
-    assert {"loaded": [], "compiles": False, "counts": {}} == told
+    assert {"loaded": [], "compiles": False, "called": {}} == told
     assert {} == files_in(tmp_path / "cache")
     assert 100_000 == sum(1 for _ in Savepoint.open(tmp_path / "new").operator("op").state("s").read_entries())
 
 
 @pytest.mark.slow
-def test_after_a_warm_up_a_migration_compiles_nothing_and_has_one_signature(tmp_path):
+def test_after_a_warm_up_a_migration_calls_what_is_kept_without_numba(tmp_path):
     """The cache begins as one that this machine has, but for a function: to compile all of them takes long."""
     place, cache, name = savepoint_of(tmp_path / "old", 100_000), tmp_path / "cache", choice.code_folder().name
     run("-m", "stateshift", "warm-up", "--json", cache=choice.code_folder().parent)  # in `make test` it has been made
@@ -143,9 +142,9 @@ def test_after_a_warm_up_a_migration_compiles_nothing_and_has_one_signature(tmp_
     assert 0 == again["seconds"] < first["seconds"]
     assert len(first["functions"]) == len(compiled)
     assert compiled == files_in(cache)
-    assert "numba" in told["loaded"]
-    assert "rewrite" in told["counts"]
-    assert {(1, 0)} == {(*counts,) for counts in told["counts"].values()}
+    assert ["numpy", "llvmlite"] == told["loaded"]
+    assert ["kept"] == told["called"]["rewrite"]
+    assert {("kept",)} == {(*parts,) for parts in told["called"].values()}
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, lambda data: memoryview(bytearray(data))])
@@ -154,10 +153,10 @@ def test_bytes_of_every_kind_have_one_signature(kind):
 
     block = kind(bytes.fromhex("00000001 05 00000001 07 00000001 85 00000001 07") + bytes(96))
 
-    kernels.call(kernels.find_run, block, 0, 20)
-    kernels.call(kernels.survey, block, 10, 5, 1)
-
-    assert [1, 1] == [len(kernels.find_run.signatures), len(kernels.survey.signatures)]
+    for function, numbers in ((kernels.find_run, (0, 20)), (kernels.survey, (10, 5, 1))):
+        kernels.call(function, block, *numbers)
+        kernels.call(function.by_numba, block, *numbers)
+        assert 1 == len(function.by_numba.signatures)
 
 
 @pytest.mark.usefixtures("empty_cache")

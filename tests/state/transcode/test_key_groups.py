@@ -15,7 +15,7 @@ from stateshift.serializers.rewrite import Constant, Fixed, Sequence, Text, Wide
 from stateshift.state.transcode.compiler import compile_value
 from stateshift.state.transcode.frames import add_keys
 from stateshift.state.transcode.key_groups import StateTotal, Treatment, make_key_groups_executor
-from stateshift.state.transcode.machine import PADDING
+from stateshift.state.transcode.memory import PADDING
 
 EVEN = compile_value(Sequence((Widened(4, 8),), (0,)), ValueFraming.WHOLE, nullable=False)
 ODD = compile_value(Sequence((Text(), Constant(b"c" * 60))), ValueFraming.WHOLE, nullable=False)

@@ -13,7 +13,8 @@ pytest.importorskip("numba")
 
 import numpy as np
 
-from stateshift.state.transcode.machine import PADDING, address, compiled
+from stateshift.state.transcode.kept_code import compiled
+from stateshift.state.transcode.memory import PADDING, address
 
 LENGTHS = [0, 1, 2, 31, 32, 33, 62, 63, 64, 65, 126, 127, 128, 129, 200]
 

@@ -15,7 +15,7 @@ from stateshift.compat.description import ValueFraming
 from stateshift.serializers.rewrite import Constant, Counted, Fixed, Sequence, Text, ToFloat, Widened
 from stateshift.state.transcode.compiler import compile_value
 from stateshift.state.transcode.interpreter import DONE, FULL
-from stateshift.state.transcode.machine import PADDING
+from stateshift.state.transcode.memory import PADDING
 from stateshift.state.transcode.moves import moves_of
 from stateshift.state.transcode.numba_executor import NumbaExecutor, bytes_behind, padded
 from stateshift.state.transcode.numba_kernels import RESULT_NUMBERS, STATE_NUMBERS, TOTAL_NUMBERS, rewrite
