@@ -230,13 +230,16 @@ def code_of(stored: JobDescription) -> JobDescription | None:
     Raises:
         CorruptFile: A file of the history is not a revision.
     """
-    from ..compat.gate.history import SUFFIX, RecordedRevision
-    from ..compat.gate.stamps import FILE
-    from ..compat.way_back import declares
     from ..state.project import Project
 
     folder = Project.find(Path.cwd()).history
-    for file in sorted(folder.glob(f"*{SUFFIX}"), reverse=True) if folder.is_dir() else []:
+    if not folder.is_dir():
+        return None
+    from ..compat.gate.history import SUFFIX, RecordedRevision
+    from ..compat.gate.stamps import FILE
+    from ..compat.way_back import declares
+
+    for file in sorted(folder.glob(f"*{SUFFIX}"), reverse=True):
         if file.name != FILE:
             with located(history=str(folder)):
                 found = RecordedRevision.from_json(file.name.removesuffix(SUFFIX), _content(file)).description

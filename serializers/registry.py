@@ -85,7 +85,8 @@ class Registry:
 
     def snapshot_class(self, snapshot_id: str) -> type[TypeSerializerConfigSnapshot[Any]] | None:
         """Return the class that is registered under an id or alias, or None."""
-        self._load_built_in()
+        if snapshot_id not in self._snapshots:
+            self._load_built_in(snapshot_id)
         if snapshot_id not in self._snapshots and not self._has_installed:
             self._has_installed = True
             for family in families.installed.values():
@@ -113,12 +114,18 @@ class Registry:
         families.register(family)
         self.edition += 1
 
-    def _load_built_in(self) -> None:
-        """Load the built-in families, so that their ids are taken."""
-        if not self._has_built_in:
-            for family in families.built_in.values():
-                family.load_snapshots()
-            self._has_built_in = True
+    def _load_built_in(self, wanted: str = "") -> None:
+        """Load the built-in families, so that their ids are taken; of a wanted id only as many as it takes to find it.
+
+        Most snapshots are of the first families, and the last ones take longest to import.
+        """
+        if self._has_built_in:
+            return
+        for family in families.built_in.values():
+            family.load_snapshots()
+            if wanted in self._snapshots:
+                return
+        self._has_built_in = True
 
     @contextmanager
     def restored(self, module: str = "") -> Iterator[None]:

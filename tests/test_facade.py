@@ -149,6 +149,34 @@ def test_the_command_line_says_what_it_is_without_loading_the_families(option):
     assert "False" == done.stdout.split("\n")[-2]
 
 
+HEAVY = (
+    "duckdb", "fastavro", "jinja2", "llvmlite", "numba", "numpy", "pandas", "py4j", "pyarrow", "pyspark", "rich",
+    "rocksdict", "stateshift.compat.queries", "stateshift.compat.sql", "stateshift.serializers.avro.serializers",
+    "stateshift.serializers.spark_rows", "stateshift.serializers.sql.serializers", "stateshift.state.plans.operators",
+)  # fmt: skip
+"""What takes long to import, and only some states need."""
+
+
+@pytest.mark.parametrize("command", ["check", "get", "migrate"])
+def test_a_command_loads_only_what_its_state_needs(savepoint_of, root, tmp_path, command):
+    savepoint = savepoint_of("rocksdb-account-v1")
+    arguments = {
+        "check": [savepoint, "--job", "accounts_v3:job"],
+        "get": [savepoint, "1"],
+        "migrate": [savepoint, tmp_path / "new", "--job", "accounts_v3:job"],
+    }[command]
+    code = (
+        "import sys\nfrom stateshift.cli import main\n"
+        f"try: main({[command, *map(str, arguments)]!r})\n"
+        f"except SystemExit as done: print(done.code, [name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=root / "examples", capture_output=True, text=True, check=False
+    )
+
+    assert ("4" if command == "check" else "0", "[]") == (*done.stdout.split("\n")[-2].split(" ", 1),), done.stderr
+
+
 def test_a_snapshot_is_found_whatever_was_imported():
     code = (
         "import sys\nfrom stateshift.serializers.registry import registry\n"

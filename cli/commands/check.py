@@ -133,7 +133,6 @@ def command(
     """
     from ...compat.report_data import to_data
     from ..render.check import head_of, next_lines, report_lines
-    from ..render.forms import OfCheck, file_of, print_form
 
     if is_short and (with_json or everything or queries or gate.against or form != "text"):
         raise click.UsageError(
@@ -185,6 +184,8 @@ def command(
         return status
     lacks = _NO_RECORDING if require_recording and not report.is_whole else ""
     if form != "text":
+        from ..render.forms import OfCheck, file_of, print_form
+
         file = file_of(SparkOptions.given().query or side.job)
         accepted = {"allow_migration": allow_migration, "allow_non_restored_state": allow_non_restored_state}
         steps = tuple("".join(text for text, _ in line) for line in following)

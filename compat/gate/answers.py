@@ -16,7 +16,6 @@ from ..check import check
 from ..description import StateKind
 from ..memo import Memo
 from ..policy import ACCEPT_ALL
-from ..queries.verdict import judge
 from ..report import Status
 from .losses import is_doubt, removed
 
@@ -86,6 +85,8 @@ def answers(
     """
     policy, accept = (ACCEPT_ALL, ()) if guard is None else (guard.policy, guard.accept)
     if revision.computations or candidate.computations:
+        from ..queries.verdict import judge
+
         old, new = (candidate, revision) if is_back else (revision, candidate)
         yield from _of_query(judge(old, new, known=old, accept=accept, policy=policy))
         return

@@ -14,7 +14,6 @@ import attrs
 
 from ...serializers.errors import CorruptFile, cause_text, located
 from ..json_files import parse_document, print_sealed
-from ..queries.description import from_data, to_data
 
 if TYPE_CHECKING:
     from ..description import Computation, JobDescription
@@ -26,6 +25,8 @@ FOLDER, SUFFIX = "queries/", ".json"
 
 def query_text(query: JobDescription) -> str:
     """Return the text of the file of a query."""
+    from ..queries.description import to_data
+
     return print_sealed(FORMAT, VERSION, to_data(query))
 
 
@@ -36,6 +37,8 @@ def read_query(text: str | bytes, origin: str) -> JobDescription:
         CorruptFile: It was edited, or is no description.
         UnsupportedFormat: A later release wrote it.
     """
+    from ..queries.description import from_data
+
     with located(file=origin):
         facts = parse_document(text, FORMAT, VERSION, sealed_since=1)
         facts.require_unedited()
@@ -50,6 +53,8 @@ def same(one: JobDescription, other: JobDescription) -> bool:
 
     Of one that an earlier release made, what it has is compared.
     """
+    from ..queries.description import to_data
+
     one, other = _without_gaps(one, other), _without_gaps(other, one)
     if one.inputs is None or other.inputs is None:
         one, other = (

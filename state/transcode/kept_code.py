@@ -4,7 +4,7 @@ numba turns a function of arrays and numbers into a plain function of machine wo
 again, in some milliseconds, and `ctypes` calls it. numba is loaded only to compile: what is not kept, and a call with
 arrays of another kind than the kept code is for.
 
-A file has a line of JSON that describes the code, and two pieces of object code: that of the function, and that of an
+A file has a checksum, a line of JSON that describes the code, and two pieces of object code: of the function, and of an
 entry, which is called with one address, and takes the words from there and from arrays: `ctypes` would take as long
 for each word as for this address.
 """
@@ -64,7 +64,8 @@ class CompiledFunction:
     def kept(self) -> KeptCode | None:
         """The code on disk, None if there is none for this function as it is."""
         stamp = source_stamp(self.function.__code__.co_filename)
-        return None if stamp is None else _load(kept_file(self.function), stamp)
+        read = None if stamp is None else _read(kept_file(self.function), stamp)
+        return None if read is None else _link(*read)
 
     @cached_property
     def by_numba(self) -> Any:
@@ -145,7 +146,7 @@ def source_stamp(file: str) -> str | None:
 
 
 def keep(function: Any, code: bytes, symbols: list[str], description: dict[str, Any]) -> None:
-    """Keep the object code of a function.
+    """Keep the object code of a function, unless there is some, which is for arguments of other kinds.
 
     Args:
         function: The function in Python.
@@ -157,17 +158,13 @@ def keep(function: Any, code: bytes, symbols: list[str], description: dict[str, 
         OSError: The folder cannot be written to.
     """
     file, stamp = kept_file(function), source_stamp(function.__code__.co_filename)
-    if any("lloc" in name for name in symbols) or _load(file, stamp) is not None:
-        return  # it takes memory from numba; or what is there is for arguments of other kinds
-    entry = _entry(description["name"], description["arguments"])
-    described = description | {
-        "size": len(code),
-        "absent": [name for name in symbols if name.startswith(_BY_NUMBA)],
-        "source": stamp,
-        "sha256": hashlib.sha256(code + entry).hexdigest(),
-    }
+    if any("lloc" in name for name in symbols) or _read(file, stamp) is not None:
+        return  # it takes memory from numba; or there is some
+    absent = [name for name in symbols if name.startswith(_BY_NUMBA)]
+    described = json.dumps(description | {"source": stamp, "size": len(code), "absent": absent})
+    whole = b"%s\n%s" % (described.encode(), code + _entry(description["name"], description["arguments"]))
     written = file.with_name(f"{file.name}.{os.getpid()}")
-    written.write_bytes(b"%s\n%s" % (json.dumps(described).encode(), code + entry))
+    written.write_bytes(b"%s\n%s" % (hashlib.sha256(whole).hexdigest().encode(), whole))
     written.replace(file)
 
 
@@ -214,17 +211,20 @@ def _entry(name: str, arguments: list[Any]) -> bytes:
     return made
 
 
-def _load(file: Path, stamp: str | None) -> KeptCode | None:
-    """Link the code of a file; return None if there is none, or not of this source, or it is damaged."""
+def _read(file: Path, stamp: str | None) -> tuple[dict[str, Any], bytes] | None:
+    """Return what a file says and its code; None if there is no such file, not of this source, or it is damaged."""
     if not file.exists():
         return None
-    head, _, code = file.read_bytes().partition(b"\n")
-    try:
-        described = json.loads(head)
-    except ValueError:
+    checksum, _, whole = file.read_bytes().partition(b"\n")
+    if checksum != hashlib.sha256(whole).hexdigest().encode():
         return None
-    if described["source"] != stamp or described["sha256"] != hashlib.sha256(code).hexdigest():
-        return None
+    head, _, code = whole.partition(b"\n")
+    described: dict[str, Any] = json.loads(head)
+    return (described, code) if described["source"] == stamp else None
+
+
+def _link(described: dict[str, Any], code: bytes) -> KeptCode | None:
+    """Link what `_read` has returned; None if this process lacks a function that it calls."""
     from llvmlite import binding
 
     size, entry = described["size"], _entry_name(described["name"])
@@ -233,8 +233,8 @@ def _load(file: Path, stamp: str | None) -> KeptCode | None:
         linked.import_symbol(name, _abort())
     linked.export_symbol(entry)
     try:
-        library = linked.link(_linker(), entry)
-    except RuntimeError:  # a function is not there
+        library = linked.link(_linker(), f"{entry} {len(_LINKED)}")
+    except RuntimeError:
         return None
     _LINKED.append(library)
     return KeptCode(library[entry], described["arguments"], described["returns"])
