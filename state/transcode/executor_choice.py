@@ -1,7 +1,7 @@
 """The choice of the executor: op lists in machine code if its start-up time pays off, else objects.
 
 The code that opens a plan or a reader chooses once and passes the choice on. Small state is processed as objects,
-without even loading numba. Machine code that is not in the cache of this machine takes seconds to compile: that is done
+without even loading numpy. Machine code that is not in the cache of this machine takes seconds to compile: that is done
 only for plans with enough state, and never for a reader. `stateshift warm-up` compiles it beforehand. The environment
 variable `STATESHIFT_EXECUTOR` names the executor for everything.
 """
@@ -81,8 +81,8 @@ def _processor() -> str:
 
 
 VARIABLE = "STATESHIFT_EXECUTOR"
-LOADING_BYTES = 1 << 20
-"""From this size on loading numba pays: it takes half a second, in which objects process less than this."""
+LOADING_BYTES = 1 << 18
+"""From this size on loading machine code pays: it takes a tenth of a second, in which objects process about this."""
 COMPILING_S = 20.0
 """The approximate time to compile the machine code."""
 COMPILING_BYTES = 48 << 20

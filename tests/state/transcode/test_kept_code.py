@@ -172,7 +172,7 @@ def test_it_pays_to_compile_only_for_a_plan_of_very_much():
 
 
 @pytest.mark.usefixtures("kept_cache")
-def test_what_is_kept_is_used_from_the_first_megabyte():
+def test_what_is_kept_is_used_where_loading_it_pays():
     assert ExecutorName.OBJECTS is choose_executor(LOADING_BYTES - 1, compiles=True)
     assert ExecutorName.NUMBA is choose_executor(LOADING_BYTES, compiles=True)
     assert ExecutorName.NUMBA is choose_executor(LOADING_BYTES)
