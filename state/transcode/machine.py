@@ -429,27 +429,29 @@ class _Kept(FunctionCache):
             _keep(self._py_func, data)
 
 
+_WORDS = {"int64", "bool"}
+
+
 def _keep(function: Any, made: Any) -> None:
     """Keep the code that numba has made, so that other processes call it without numba."""
+    arguments, returns = [_kind(one) for one in made.signature.args], made.signature.return_type.name
+    if None in arguments or returns not in {*_WORDS, "none"}:
+        return
     _, _, (code, _) = made.library.serialize_using_object_code()
     module = made.library._final_module  # noqa: SLF001 - numba offers no other way
     keep(
         function,
         code,
         [one.name for one in module.functions if one.is_declaration],
-        {
-            "name": made.fndesc.llvm_func_name,
-            "arguments": [_kind(one) for one in made.signature.args],
-            "returns": made.signature.return_type.name,
-        },
+        {"name": made.fndesc.llvm_func_name, "arguments": arguments, "returns": returns},
     )
 
 
 def _kind(argument: Any) -> Any:
-    """Return the kind of an argument as of `KeptCode`."""
+    """Return the kind of an argument as of `KeptCode`; None if that has none for it."""
     if isinstance(argument, types.Array):
-        return [argument.dtype.name, argument.ndim, argument.mutable]
-    return argument.name
+        return [argument.dtype.name, argument.ndim, argument.mutable] if argument.ndim else None
+    return argument.name if argument.name in _WORDS else None
 
 
 def compiled_by_numba(function: Any) -> Any:

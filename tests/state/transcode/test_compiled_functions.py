@@ -109,8 +109,12 @@ def test_code_of_another_source_is_not_called(kept, monkeypatch):
     assert function.kept is None
 
 
-def test_what_needs_numbas_memory_is_not_kept(kept):
-    function = kept(ones, 3)
+def half(number):
+    """Return a number of another kind than those that are kept."""
+    return number / 2
 
-    assert 5 == function(5)
-    assert not kept_file(ones).exists()
+
+@pytest.mark.parametrize(("function", "result"), [(ones, 5), (half, 2.5)], ids=["numba's memory", "a float"])
+def test_what_is_no_plain_function_of_words_is_not_kept(kept, function, result):
+    assert result == kept(function, 3)(5)
+    assert not kept_file(function).exists()
