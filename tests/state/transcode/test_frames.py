@@ -14,7 +14,7 @@ from stateshift.state.transcode.frames import COMPLETE, NO_KEY, Survey, add_keys
 
 pytest.importorskip("numba")
 
-from stateshift.state.transcode import machine
+from stateshift.state.transcode.kept_code import compiled
 
 pairs_of_one_size = st.tuples(st.binary(min_size=1, max_size=40), st.binary(max_size=20), st.integers(1, 5)).map(
     lambda one: [(bytes([one[0][0] ^ place & 1]) + one[0][1:], one[1]) for place in range(one[2])]
@@ -126,7 +126,7 @@ def test_a_function_whose_compiled_code_cannot_be_kept_is_compiled_by_each_proce
     made = {}
     exec("def twice(number):\n    return 2 * number\n", made)  # noqa: S102 - a function without a file
 
-    assert 14 == machine.compiled(made["twice"])(7)
+    assert 14 == compiled(made["twice"])(7)
 
 
 def test_long_keys_have_one_checksum_too():
