@@ -456,7 +456,8 @@ def _kind(argument: Any) -> Any:
 
 def compiled_by_numba(function: Any) -> Any:
     """Return a function that numba compiles when it is called first, or loads from its cache."""
-    _register(sys.modules[function.__module__])
+    if function.__module__ in sys.modules:  # it calls others of its module
+        _register(sys.modules[function.__module__])
     made: Any = njit(nogil=True)(function)
     if source_stamp(function.__code__.co_filename) is not None:
         made._cache = _Kept(function)  # noqa: SLF001 - numba offers no other way
