@@ -19,6 +19,7 @@ from ctypes import CDLL, CFUNCTYPE, c_int32, c_void_p, cast
 from functools import cached_property, lru_cache, reduce, update_wrapper
 from importlib import import_module
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,6 +37,7 @@ _RESULTS = 2
 """The words for what a function returns, and for the error that it raises."""
 _DATA, _SHAPE, _STRIDES = 0, 2, 3
 """The places of words in the object of an array, after what every object has (numpy's `PyArrayObject_fields`)."""
+_ONE_AT_A_TIME = Lock()
 _BY_NUMBA = ("NRT_", "numba_")
 """How the names of functions begin that numba's own libraries have."""
 
@@ -69,8 +71,11 @@ class CompiledFunction:
 
     @cached_property
     def by_numba(self) -> Any:
-        """The function as numba compiles it."""
-        return import_module(f"{__package__}.machine").compiled_by_numba(self.function)
+        """The function as numba compiles it, once for all threads."""
+        with _ONE_AT_A_TIME:
+            if "by_numba" not in vars(self):
+                vars(self)["by_numba"] = import_module(f"{__package__}.machine").compiled_by_numba(self.function)
+            return vars(self)["by_numba"]
 
 
 class KeptCode:
@@ -129,14 +134,9 @@ def compiled(function: Callable[..., Any]) -> Any:
     return CompiledFunction(function)
 
 
-def kept_name(function: Any) -> str:
-    """Return the name of a function among those that are kept."""
-    return f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
-
-
 def kept_file(function: Any) -> Path:
     """Return the file of a function's code."""
-    return code_folder() / f"{kept_name(function)}.code"
+    return code_folder() / f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}.code"
 
 
 def source_stamp(file: str) -> str | None:
