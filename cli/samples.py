@@ -11,7 +11,7 @@ from .key_choice import WantedKeys
 from .options import as_one
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from ..compat.entry_samples import EntrySamples
     from ..compat.plan import MigrationPlan
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..state.savepoint.reader import Savepoint
     from .inspect_data import AnyOperator
     from .key_choice import KeyChoice
+    from .options import F
 
 MOST = 1000
 
@@ -53,6 +54,17 @@ class SampleOptions:
         from ..state.migration.samples import sample_entries
 
         return sample_entries(savepoint, plan, self._choice(savepoint))
+
+    def keys_of(self, savepoint: Savepoint) -> dict[str, ChosenKeys] | None:
+        """Return the keys of each operator that can have them, by its id; None: no keys are chosen.
+
+        Raises:
+            DeclarationError: No operator can have any of them.
+        """
+        if self.wanted is None:
+            return None
+        choices = self._choices(savepoint, savepoint.operators)
+        return {name: keys for name, one in choices.items() if (keys := _keys(one)) is not None}
 
     def of_query(self, prepared: PreparedCopy) -> EntrySamples:
         """Return entries of the stores that the copy of a checkpoint changes; raises as `sample_query`.
@@ -121,20 +133,19 @@ def _notices(choices: Mapping[str, KeyChoice]) -> tuple[str, ...]:
     return tuple(filter(None, (one.notice for one in choices.values())))
 
 
-sample_options = as_one(
-    "sample",
-    SampleOptions.of_options,
-    click.option(
-        "--sample",
-        type=click.IntRange(1, MOST),
-        metavar="N",
-        help="Also show N entries of each state that changes, before and after.",
-    ),
-    click.option(
-        "--key",
-        multiple=True,
-        metavar="KEY",
-        help="Also show the entries of this key, before and after. Can be given several times.",
-    ),
+def _options(of_sample: str, of_key: str) -> Callable[[F], F]:
+    return as_one(
+        "sample",
+        SampleOptions.of_options,
+        click.option("--sample", type=click.IntRange(1, MOST), metavar="N", help=of_sample),
+        click.option("--key", multiple=True, metavar="KEY", help=f"{of_key} Can be given several times."),
+    )
+
+
+sample_options = _options(
+    "Also show N entries of each state that changes, before and after.",
+    "Also show the entries of this key, before and after.",
 )
 """`--sample` and `--key`; the command receives them as `sample`."""
+difference_options = _options("Show N different entries of each state.", "Compare only the entries of this key.")
+"""Those of a comparison."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,10 +12,15 @@ import click
 
 from ..serializers.errors import located
 from ..state.storage.stores import is_uri
-from .options import is_spark, load_job_here, open_savepoint
+from .options import allowed_roots, announce_plan, is_spark, load_job_here, open_savepoint, read_plan
+from .output import print_notice
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ..compat.description import JobDescription
+    from ..compat.difference import Difference
+    from ..state.savepoint.reader import Savepoint
 
 _JOB = re.compile(r"([^\W\d][\w.]*|.+\.py):[^\W\d]\w*")
 RECORDED = ".json"
@@ -55,6 +61,66 @@ def describe_side(text: str) -> JobDescription:
     if _JOB.fullmatch(text):
         return load_job_here(text).describe(f"job {text}")
     raise click.UsageError(f"{text!r} does not exist; give {_KINDS}")
+
+
+@attrs.frozen
+class ConvertedSide:
+    """A savepoint that was converted for a comparison.
+
+    Attributes:
+        savepoint: What it was converted to, in a temporary folder.
+        by: What determines the conversion, in words.
+        differs: How its types differ from those of the other side.
+        is_asked: Whether options ask for it: then nothing is said of what it was before.
+    """
+
+    savepoint: Savepoint
+    by: str
+    differs: Difference
+    is_asked: bool
+
+
+@contextmanager
+def converted_side(a: str, b: str, job_place: str, plan: str) -> Iterator[ConvertedSide | None]:
+    """Convert a savepoint as the options say, or as the lineage of the other one; None: neither says it.
+
+    Args:
+        a: The savepoint.
+        b: The savepoint with which it is compared.
+        job_place: The job whose types it gets, or "".
+        plan: The plan file that it follows, or "".
+
+    Raises:
+        UsageError: Both are given.
+    """
+    from ..compat.difference import compare
+    from ..state.migration.converted_copy import converted_copy, is_migration_of, types_suffice
+
+    if job_place and plan:
+        raise click.UsageError("give one of --job and --plan: a plan names its job")
+    expected = read_plan(plan) if plan else None
+    job, by = None, f"job {job_place}" if job_place else f"plan {plan}"
+    if job_place:
+        job = load_job_here(job_place).describe(by)
+    old, new = open_savepoint(a), open_savepoint(b)
+    if expected is not None:
+        from ..state.migration.planning import new_side_of
+
+        announce_plan(plan, expected, ())
+        job = new_side_of(expected.new_types, load_job_here, allow_roots=allowed_roots())
+    elif not job_place:
+        if not is_migration_of(new, old) or compare(old.describe(), new.describe()).is_equal:
+            yield None
+            return
+        if not types_suffice(old, new):
+            said = new.lineage.job if new.lineage is not None else ""
+            print_notice(f"B was migrated from A ({said}): with --job or --plan, A is converted before it is compared")
+            yield None
+            return
+        job, by = new.describe(), f"the types of {b}"
+    with converted_copy(old, new, job, expected) as savepoint:
+        described = attrs.evolve(savepoint.describe(), origin=f"savepoint {a}, converted by {by}")
+        yield ConvertedSide(savepoint, by, compare(described, new.describe()), bool(job_place or plan))
 
 
 def describe_checkpoint(place: str) -> JobDescription:

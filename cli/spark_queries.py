@@ -27,13 +27,20 @@ if TYPE_CHECKING:
     from ..state.formats.spark.logs import PlannedBatch
     from ..state.formats.spark.reader import SparkCheckpoint
     from ..state.migration.queries.preparation import NewSide
+    from .samples import SampleOptions
     from .spark_options import SparkOptions
 
     Query = DataFrame | DataStreamWriter
 
 
-def query_report(place: str, options: SparkOptions, policy: Policy) -> CheckReport:
+def query_report(place: str, options: SparkOptions, policy: Policy, sample: SampleOptions | None = None) -> CheckReport:
     """Return the report on a checkpoint of Spark: against a new query, or against a checkpoint that it wrote.
+
+    Args:
+        place: The checkpoint.
+        options: The new side.
+        policy: The policy.
+        sample: Which entries are shown before and after; None: none.
 
     Raises:
         UsageError: Not one new side is given.
@@ -43,21 +50,27 @@ def query_report(place: str, options: SparkOptions, policy: Policy) -> CheckRepo
     with both_sides(place, options) as (opened, side):
         described = attrs.evolve(side.query, origin=f"query {options.query}" if options.query else side.query.origin)
         report = compare(opened, described, known=side.known, accept=options.accept, policy=policy, said=_said(options))
-        return _tried(report, opened, side, options.accept) if report.next_command else report
+        return _tried(report, opened, side, options.accept, sample) if report.next_command else report
 
 
-def _tried(report: CheckReport, opened: SparkCheckpoint, side: NewSide, accept: tuple[str, ...]) -> CheckReport:
+def _tried(
+    report: CheckReport,
+    opened: SparkCheckpoint,
+    side: NewSide,
+    accept: tuple[str, ...],
+    sample: SampleOptions | None,
+) -> CheckReport:
     """Plan the migration that a report names; where that asks for more, the report has this in the place of it."""
     from ..state.migration.queries.preparation import prepare_copy
 
     said = said_by(report.next_options)
     try:
-        prepare_copy(opened, side, attrs.evolve(said, accept=(*accept, *said.accept)))
+        prepared = prepare_copy(opened, side, attrs.evolve(said, accept=(*accept, *said.accept)))
     except StateShiftError as error:
         advice = advice_text(error, on_command_line)
         asks = (*what_text(error, on_command_line).splitlines(), *([f"what to do: {advice}"] if advice else []))
         return attrs.evolve(report, next_command="", next_asks=asks)
-    return report
+    return report if sample is None else attrs.evolve(report, samples=sample.of_query(prepared))
 
 
 def _said(options: SparkOptions) -> str:

@@ -15,6 +15,7 @@ import attrs
 from ..serializers.compatibility import Path
 from ..serializers.wording import many, repr_of
 from .plain_data import plain
+from .plan import StateAction
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -180,6 +181,23 @@ class SampledState:
     entries: tuple[SampledEntry, ...] = ()
     is_all: bool = True
     not_shown: str = ""
+
+    @classmethod
+    def of_one_side(
+        cls, operator_id: str, operator: str, state: str, kind: str, action: StateAction, **found: Any
+    ) -> SampledState:
+        """Return a state that only one side has: a dropped one, or a new one."""
+        is_new = action is StateAction.NEW
+        return cls(
+            operator_id=operator_id,
+            operator=operator,
+            state=state,
+            new_state=state if is_new else "",
+            kind=str(kind),
+            new_kind=str(kind) if is_new else "",
+            action=str(action),
+            **found,
+        )
 
     @property
     def title(self) -> str:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..serializers.serializer import TypeSerializer
     from ..serializers.ways_out import Told
     from .description import Computation, JobDescription, OperatorDescription, StateDescription
+    from .entry_samples import EntrySamples
     from .old_reader import OldReader
     from .parts import Part
     from .repartition import Merge, Repartition
@@ -324,6 +325,7 @@ class CheckReport:
             said first that nobody else knows. Only of queries.
         next_options: The options of that command that the ways out name, as data.
         next_asks: What a trial of that command asked for beyond it, a line each; then there is no such command.
+        samples: Entries before and after, if they were asked for.
     """
 
     old: JobDescription
@@ -342,6 +344,7 @@ class CheckReport:
     next_command: str = ""
     next_options: tuple[Told, ...] = ()
     next_asks: tuple[str, ...] = ()
+    samples: EntrySamples | None = attrs.field(default=None, repr=False)
 
     def __repr__(self) -> str:
         counted = ", ".join(f"{count:,} {decision}" for decision, count in self.counts.items() if count) or "none"

@@ -51,6 +51,7 @@ def to_data(report: CheckReport) -> dict[str, Any]:
         values; else it has `entries`, `failing` and `not_scanned` (numbers), and `states`, each with `operator_id`,
         `operator`, `state` (empty for the key), `kind`, `entries`, `failing`, `not_scanned` (why, or null) and
         `places`: `path`, `count`, `keys`, `rule` and `reason` of the entries that fail at the same path.
+        `samples` is null, or what `EntrySamples.to_data` returns.
     """
     backs = ways_back(report)
     return {
@@ -62,6 +63,7 @@ def to_data(report: CheckReport) -> dict[str, Any]:
         "reads": plain(report.reads, _ROLE),
         **fields_of(report, "known_from? is_whole not_compared next_command? next_asks"),
         "scan": None if report.scanned is None else _scan_data(report.scanned),
+        "samples": None if report.samples is None else report.samples.to_data(),
         "operators": [_operator_data(operator, backs) for operator in report.operators],
     }
 

@@ -29,6 +29,7 @@ from ..options import (
 from ..output import Line, print_json, print_notice, print_styled
 from ..progress import show_progress
 from ..query_gate import check_queries, queries_option
+from ..samples import sample_options
 from ..spark_options import ONLY_OF_QUERIES, SparkOptions, query_options
 from ..spark_queries import query_report
 from ..whole_files import html_option
@@ -37,11 +38,13 @@ from .history_check import GateOptions, form_option, gate_options, hold_against
 if TYPE_CHECKING:
     from ...compat.description import JobDescription
     from ...compat.edits import Edits
+    from ...compat.entry_samples import EntrySamples
     from ...compat.policy import Policy
     from ...compat.repartition import Repartition
     from ...compat.report import CheckReport
     from ...state.savepoint.reader import Savepoint
     from ..new_side import NewSide
+    from ..samples import SampleOptions
     from ..whole_files import OutputFile
 
 
@@ -55,6 +58,7 @@ Examples:
   stateshift check /data/savepoints/sp-1 --job accounts:job --target flink
   stateshift check /data/savepoints/sp-1 --job accounts:job --forbid lossy --forbid possible_rename
   stateshift check /data/savepoints/sp-1 --job accounts:job --scan
+  stateshift check /data/savepoints/sp-1 --job accounts:job --sample 5
   stateshift check /data/savepoints/sp-1 --job accounts:job --html report.html
   stateshift check /data/savepoints/sp-1 --like build/probe
   stateshift check --job accounts:job --against state_history --level FULL
@@ -91,6 +95,7 @@ Exit status:
     is_flag=True,
     help="Then read the states flagged may_fail_per_value, or with a converter, and count the values that would fail.",
 )
+@sample_options
 @edit_options
 @repartition_options
 @target_option
@@ -129,19 +134,13 @@ def command(
     compared with its recorded revisions instead, before any savepoint is at stake.
     With spark:CHECKPOINT and --query, a query of Spark's own operators is compared with its checkpoint; with --queries,
     all that the project lists are compared with their descriptions in it.
-    No value is read, except with --scan, which also calls converters. Nothing is written.
+    No value is read, except with --scan, --sample and --key, which also call converters. Nothing is written.
     """
     from ...compat.report_data import to_data
     from ..render.check import head_of, next_lines, report_lines
+    from ..render.samples import sample_lines
 
-    if is_short and (with_json or everything or queries or gate.against or form != "text"):
-        raise click.UsageError(
-            "--summary is for the text of a check of stored state, without --all, --json, --format, --against"
-        )
-    if with_json and form != "text":
-        raise click.UsageError(f"--json and --format {form} are two forms of one report; give one of them")
-    if html is not None and (queries or gate.against):
-        raise click.UsageError("--html shows a check of stored state; leave it out with --against and --queries")
+    _require_together(is_of_stored_state=not (queries or gate.against), has_entries=savepoint is not None)
     if queries:
         return check_queries(gate, accept, policy, allow_migration=allow_migration, form=form, with_json=with_json)
     of_job = {name: value for name, value in of_job.items() if name not in ONLY_OF_QUERIES}
@@ -151,7 +150,7 @@ def command(
         raise click.UsageError(f"--scan reads the values of a savepoint, which {what} does not give it; leave it out")
     if savepoint is not None and is_spark(savepoint):
         refuse_options("a check of a Spark query's checkpoint does not take {}", names=_NOT_OF_A_QUERY)
-        report = query_report(savepoint, SparkOptions.given(), policy)
+        report = query_report(savepoint, SparkOptions.given(), policy, asked.sample)
         following = list(next_lines(report, is_short=is_short))
     else:
         refuse_options(f"{{}}: apply to spark:CHECKPOINT alone{spark_is_meant(savepoint)}", names=ONLY_OF_QUERIES)
@@ -177,6 +176,8 @@ def command(
         allow_non_restored_state=allow_non_restored_state,
         require_recording=require_recording,
     )
+    if asked.sample is not None and report.samples is None:
+        print_notice(_NO_ENTRIES)
     if html is not None:
         _write_page(html, report, savepoint, following)
     if with_json:
@@ -194,9 +195,30 @@ def command(
         print_notice(*steps)
         return status
     print_styled(report_lines(report, everything=everything, is_short=is_short))
+    print_styled([] if report.samples is None else sample_lines(report.samples))
     following += [[(lacks, "")]] if lacks else []
     print_styled([[], *following] if following else [])
     return status
+
+
+def _require_together(*, is_of_stored_state: bool, has_entries: bool) -> None:
+    """Refuse options that do not go together.
+
+    Raises:
+        UsageError: Some are given.
+    """
+    given = click.get_current_context().params
+    form, with_json = given["form"], given["with_json"]
+    if given["is_short"] and (with_json or given["everything"] or not is_of_stored_state or form != "text"):
+        raise click.UsageError(
+            "--summary is for the text of a check of stored state, without --all, --json, --format, --against"
+        )
+    if with_json and form != "text":
+        raise click.UsageError(f"--json and --format {form} are two forms of one report; give one of them")
+    if given["html"] is not None and not is_of_stored_state:
+        raise click.UsageError("--html shows a check of stored state; leave it out with --against and --queries")
+    if given["sample"] is not None and not (is_of_stored_state and has_entries):
+        raise click.UsageError("--sample and --key show entries of a savepoint or a checkpoint; leave them out")
 
 
 def _write_page(html: OutputFile, report: CheckReport, savepoint: str, following: list[Line]) -> None:
@@ -214,6 +236,7 @@ def _write_page(html: OutputFile, report: CheckReport, savepoint: str, following
     write_page(html, f"{report.decision}: {savepoint}", check_pieces(report, commands, lines))
 
 
+_NO_ENTRIES = "no entries are shown: there is no plan by which they would be converted"
 _NO_RECORDING = "no recording says which query wrote the whole state (--require-recording)"
 
 
@@ -235,6 +258,7 @@ class _Asked:
     trust_stored_serializers: bool
     trust: tuple[str, ...]
     scans: bool
+    sample: SampleOptions | None
 
     def report_on(self, savepoint: str) -> tuple[CheckReport, list[Line]]:
         """Check a job against a savepoint; return the report and what to do next."""
@@ -255,6 +279,8 @@ class _Asked:
         )
         if self.scans:
             report = _scanned(report, stored, self.policy)
+        if self.sample is not None:
+            report = attrs.evolve(report, samples=self._samples(self.sample, stored, report))
         if is_asked(report):
             report = attrs.evolve(report, code=code_of(old), is_recorded=is_recorded(description))
         if stored.missing_timers:
@@ -262,14 +288,31 @@ class _Asked:
         lines = [*_scan_lines(report, savepoint), *_next_steps(report, savepoint, stored)]
         return report, [[(line, "")] for line in lines]
 
+    def _samples(self, sample: SampleOptions, stored: Savepoint, report: CheckReport) -> EntrySamples | None:
+        """Return entries as a migration would write them; None: the check refuses for another reason than values."""
+        from ...compat.entry_samples import SampledState
+        from ...compat.plan import StateAction
+        from ...compat.planner import plan
+
+        of_types = attrs.evolve(report, scanned=None)
+        if of_types.decision is Decision.REFUSE:
+            return None
+        samples = sample.of(stored, plan(of_types, looks_at_values=self.scans))
+        added = (
+            SampledState.of_one_side(operator.operator_id, operator.title, state.name, state.kind, StateAction.NEW)
+            for operator, state in report.starting_empty
+        )
+        return attrs.evolve(samples, states=(*samples.states, *added))
+
     def _report_on_plan(self, place: str, description: JobDescription) -> tuple[CheckReport, list[Line]]:
         """Check a new query against what the plan of the old one says of its state."""
         from ...compat.check import check
         from ...compat.targets import Target
         from ...state.plans.operators import describe_plans
 
-        if self.scans:
-            raise click.UsageError("--scan reads the values of a savepoint, which a plan does not have; leave it out")
+        if self.scans or self.sample is not None:
+            option = "--scan" if self.scans else "--sample or --key"
+            raise click.UsageError(f"{option} reads values of a savepoint, which a plan does not have; leave it out")
         if self.side.old_plan or not self.side.plan:
             raise click.UsageError("the old plan is compared with another: give that with --plan, and no --old-plan")
         old = self.edits.apply(describe_plans(place))

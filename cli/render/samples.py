@@ -87,12 +87,12 @@ def _entry_lines(entry: SampledEntry) -> Iterator[Block]:
 
 
 def _failure(entry: SampledEntry) -> Line:
-    ends = "it is put aside" if entry.fate is Fate.QUARANTINED else "it would end the migration"
+    told = "does not fit, and is put aside" if entry.fate is Fate.QUARANTINED else "does not fit"
     failure = entry.failure
     if failure is None:
-        return [(f"      it does not fit: {ends}", "red")]
+        return [(f"      {told}", "red")]
     rule = f"  [{failure.rule}]" if failure.rule else ""
-    return [(f"      {failure.path}: {' '.join(failure.reason.split())}; {ends}{rule}", "red")]
+    return [(f"      {told}: {failure.path}: {' '.join(failure.reason.split())}{rule}", "red")]
 
 
 def _place(entry: SampledEntry) -> str:

@@ -27,6 +27,7 @@ from ..formats.flink.keyed_readers import open_keyed
 from ..formats.flink.meta_info import NAMESPACE_SERIALIZER
 from ..formats.flink.state_kinds import info_snapshot
 from ..key_groups import prefix_size
+from .chosen_keys import open_chosen
 from .json_encoding import tagged_elements
 from .opaque_state import COORDINATOR, CarriedState
 from .states import keyed_handles
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from ..formats.flink.blocks import Block
     from ..formats.flink.keyed_stream import KeyedReader
     from ..formats.flink.meta_info import StateMetaInfo
+    from .chosen_keys import ChosenKeys
     from .reader import Savepoint, SavepointOperator
     from .states import SavepointState
 
@@ -81,6 +83,7 @@ class StateValues:
         removed: The number of entries that only A has.
         first: The first entries that differ.
         not_compared: Why the values were not compared, or "".
+        most: How many entries that differ are listed at most.
     """
 
     operator_id: str
@@ -93,6 +96,7 @@ class StateValues:
     removed: int = 0
     first: list[ValueChange] = attrs.field(factory=list)
     not_compared: str = ""
+    most: int = FIRST
 
     @property
     def is_bytes(self) -> bool:
@@ -107,7 +111,7 @@ class StateValues:
     def add(self, what: str, tell: Callable[[], tuple[str, str, str]]) -> None:
         """Count an entry that differs; if it is one of the first, `tell` is called for its key and both values."""
         setattr(self, what, getattr(self, what) + 1)
-        if len(self.first) < FIRST:
+        if len(self.first) < self.most:
             self.first.append(ValueChange(what, *tell()))
 
 
@@ -117,6 +121,9 @@ def compare_values(
     difference: Difference,
     progress: Callable[[str], None] = lambda _: None,
     key_groups: Mapping[str, Collection[int]] | None = None,
+    *,
+    most: int = FIRST,
+    chosen: Mapping[str, ChosenKeys] | None = None,
 ) -> tuple[StateValues, ...]:
     """Compare the values of all states that both sides have, and the bytes of state that only its operator can read.
 
@@ -126,6 +133,9 @@ def compare_values(
         difference: The difference of their types.
         progress: Called with the name of what is compared.
         key_groups: The key groups that are compared, by operator id; None, or an operator that is not named: all.
+        most: How many entries of a state that differ are listed at most.
+        chosen: The keys whose entries alone are compared, by operator id; operators that are not named are left out,
+            and so is state without keys. None: all are compared.
 
     Raises:
         CorruptSavepoint: A side is damaged.
@@ -135,20 +145,31 @@ def compare_values(
         if operator.a is not None and operator.b is not None:
             progress(operator.uid or operator.operator_id)
             sides = a.operator(operator.a.operator_id), b.operator(operator.b.operator_id)
+            keys = None if chosen is None else chosen.get(sides[0].operator_id)
+            if chosen is not None and keys is None:
+                continue
             groups = (key_groups or {}).get(sides[0].operator_id, range(sides[0].max_parallelism))
-            found += _operator_values(operator, *sides, groups)
-            found += _carried_values(operator, *sides)
+            if keys is not None and keys.key_groups is not None:
+                groups = sorted(keys.key_groups.intersection(groups))
+            found += _operator_values(operator, *sides, groups, most, keys)
+            if keys is None:
+                found += _carried_values(operator, *sides)
     return tuple(found)
 
 
 def _operator_values(
-    operator: OperatorDifference, a: SavepointOperator, b: SavepointOperator, key_groups: Iterable[int]
+    operator: OperatorDifference,
+    a: SavepointOperator,
+    b: SavepointOperator,
+    key_groups: Iterable[int],
+    most: int,
+    chosen: ChosenKeys | None,
 ) -> Iterator[StateValues]:
     keyed: dict[str, StateValues] = {}
     for state in operator.states:
-        if state.a is None or state.b is None:
+        if state.a is None or state.b is None or (chosen is not None and not state.a.kind.is_keyed):
             continue
-        told = StateValues(a.operator_id, operator.uid, state.name, str(state.a.kind))
+        told = StateValues(a.operator_id, operator.uid, state.name, str(state.a.kind), most=most)
         told.not_compared = _why_not(operator, state) or _why_unread(state, a, b)
         if state.a.kind.is_keyed and not told.not_compared:
             keyed[state.name] = told
@@ -157,7 +178,7 @@ def _operator_values(
         yield told
     if keyed:
         with ExitStack() as stack:
-            sides = [stack.enter_context(closing(_KeyedSide(one, set(keyed)))) for one in (a, b)]
+            sides = [stack.enter_context(closing(_KeyedSide(one, set(keyed), chosen))) for one in (a, b)]
             for group in key_groups:
                 _compare_group(group, keyed, *sides)
             for name, why in (sides[0].hidden | sides[1].hidden).items():
@@ -305,8 +326,8 @@ def _compare_entries(
 class _KeyedSide:
     """The keyed states of an operator in one savepoint; one of its streams is open at a time."""
 
-    def __init__(self, operator: SavepointOperator, states: set[str]) -> None:
-        self._operator, self._states = operator, states
+    def __init__(self, operator: SavepointOperator, states: set[str], chosen: ChosenKeys | None) -> None:
+        self._operator, self._states, self._chosen = operator, states, chosen
         self._handles = list(keyed_handles(operator.stored))
         self._open = ExitStack()
         self._reader: KeyedReader | None = None
@@ -385,7 +406,12 @@ class _KeyedSide:
             return None
         self._open.close()
         folder, groups = self._operator.folder, self._operator.max_parallelism
-        self._reader = self._open.enter_context(open_keyed(handle, folder, groups))
+        opened = (
+            open_keyed(handle, folder, groups)
+            if self._chosen is None
+            else open_chosen(handle, folder, groups, self._chosen)
+        )
+        self._reader = self._open.enter_context(opened)
         self._key_groups, self._readers = handle.key_groups, {}
         self.hidden |= {name: why for name, why in self._reader.hidden.items() if name in self._states}
         return self._reader

@@ -194,16 +194,21 @@ def test_a_savepoint_and_its_migration_show_values_before_and_after(run, savepoi
     assert "acc1" not in redacted.stdout
 
 
-def test_a_map_whose_keys_changed_their_type_is_not_compared(run, savepoint_builder, tmp_path):
+def test_a_map_whose_keys_changed_their_type_is_compared_only_through_its_migration(run, savepoint_builder, tmp_path):
     def job(key):
         return Job([Operator("o", key=int, states=[MapStateDescriptor("m", key, str)])])
 
     old = savepoint_builder(job(Int32), {"o/m": {1: {2: "a"}}})
     new = migrate_in_process(old, tmp_path / "new", job(int))
+    other = savepoint_builder(job(int), {"o/m": {1: {2: "a"}}})
 
-    (values,) = run("diff", old.place, new.place, "--json").data["values"]
-
-    assert ("the types differ", 0) == (values["not_compared"], values["changed"])
+    told = run("diff", old.place, new.place, "--json").data
+    (values,) = told["values"]
+    assert (told["equal"], told["converted_by"]) == (False, f"the types of {new.place}")
+    assert ("", 0, 1) == (values["not_compared"], values["changed"], values["entries"])
+    told = run("diff", old.place, other.place, "--json").data
+    (values,) = told["values"]
+    assert ("the types differ", 0, None) == (values["not_compared"], values["changed"], told["converted_by"])
 
 
 def test_a_recorded_snapshot_is_the_same_for_the_same_types(run, savepoint_of, tmp_path):

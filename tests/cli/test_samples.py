@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from spark_checkpoints import place
@@ -109,3 +110,92 @@ def test_entries_of_a_key_of_a_spark_query(run):
     assert state["entries"]
     assert {entry["key"]["k"] for entry in state["entries"]} == {"x"}
     assert ran.data["samples"]["keys"] == [key]
+
+
+def test_a_check_shows_what_the_plan_shows(run, account):
+    ran = run("check", account, "--job", "accounts_v3:job", "--key", 11)
+    told = [run(verb, account, "--job", "accounts_v3:job", "--key", 11, "--json").data for verb in ("check", "plan")]
+
+    assert ran.status == 4
+    assert "defaulted  $.email     null  [REC-2]" in ran.stdout
+    assert told[0]["samples"] == told[1]["samples"]
+    assert run("check", account, "--job", "accounts_v3:job", "--json").data["samples"] is None
+
+
+def test_a_check_that_refuses_shows_no_entries(run, account, job_folder):
+    (job_folder / "refused.py").write_text(REFUSED, encoding="utf-8")
+
+    ran = run("check", account, "--job", "refused:job", "--sample", 3)
+
+    assert ran.status == 1
+    assert "no entries are shown" in ran.stderr
+    assert "before and after" not in ran.stdout
+    assert run("check", "--queries", "--sample", 3).status == 2
+
+
+REFUSED = """
+from stateshift import Job, Operator, ValueStateDescriptor
+
+job = Job([Operator("account-state", key=int, states=[ValueStateDescriptor("account", bool)])])
+"""
+
+
+def test_a_check_shows_states_that_are_new(run, account, job_folder):
+    (job_folder / "fresh.py").write_text(FRESH, encoding="utf-8")
+
+    samples = run("check", account, "--job", "fresh:job", "--sample", 1, "--json").data["samples"]
+
+    (fresh,) = (one for one in samples["states"] if one["state"] == "fresh")
+    assert (fresh["action"], fresh["new_state"], fresh["entries"]) == ("new", "fresh", [])
+
+
+FRESH = """
+import attrs
+from accounts_v2 import job as former
+from stateshift import Job, ValueStateDescriptor
+
+first, *others = former.operators
+more = attrs.evolve(first, states=[*first.states, ValueStateDescriptor("fresh", int)])
+job = Job([more, *others])
+"""
+
+
+def test_a_check_of_a_spark_query_shows_entries(run):
+    ran = run("check", f"spark:{place('checksums')}", "--like", f"spark:{place('checksums')}", "--sample", 3)
+
+    assert ran.status == 0
+
+
+def test_a_savepoint_and_its_migration_are_compared_through_the_conversion(run, account, tmp_path):
+    new, plan = tmp_path / "new", tmp_path / "plan.json"
+    run("plan", account, "--job", "accounts_v3:job", "-o", plan)
+    assert run("migrate", account, new, "--plan", plan).status == 0
+
+    plainly = run("diff", account, new)
+    ways = [run("diff", account, new, *way) for way in (["--job", "accounts_v3:job"], ["--plan", plan])]
+    other = run("diff", account, new, "--job", "accounts_v2:job", "--json").data
+
+    assert plainly.status == 1
+    assert "with --job or --plan, A is converted before it is compared" in plainly.stderr
+    assert [ran.status for ran in ways] == [0, 0]
+    assert "equal in 7 states, with 60 entries" in ways[0].stdout
+    assert (other["equal"], other["converted_by"]) == (False, "job accounts_v2:job")
+
+
+def test_what_differs_from_the_conversion_is_told_by_key(run, account, tmp_path):
+    """Another job has other defaults: the entries of the key differ, and those of others are not read."""
+    run("migrate", account, tmp_path / "new", "--job", "accounts_v3:job")
+    module = Path("accounts_v3.py")
+    module.with_name("other.py").write_text(
+        module.read_text(encoding="utf-8").replace("score: float = 0.0", "score: float = 12.5"), encoding="utf-8"
+    )
+
+    data = run("diff", account, tmp_path / "new", "--job", "other:job", "--key", 11, "--json").data
+
+    found = {one["state"]: (one["entries"], one["changed"]) for one in data["values"]}
+    assert found["account"] == (1, 1)
+    assert found["account-by-name"] == (2, 2)
+    (account_values,) = (one for one in data["values"] if one["state"] == "account")
+    assert "score=12.5" in account_values["first"][0]["a"]
+    listed = run("diff", account, tmp_path / "new", "--job", "other:job", "--sample", 7, "--json").data
+    assert {len(one["first"]) for one in listed["values"] if one["changed"] >= 7} == {7}

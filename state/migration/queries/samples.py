@@ -127,18 +127,9 @@ def _of_one_side(
         entries += (
             redacted(SampledEntry(key=key, old=value, fate=Fate.DROPPED, dropped=Dropped.STATE)) for key, value in pairs
         )
-    return SampledState(
-        operator_id=str(operator.number),
-        operator=operator.now.title,
-        state=store.name,
-        new_state="" if is_dropped else store.name,
-        kind=store.kind,
-        new_kind="" if is_dropped else store.kind,
-        action=str(action),
-        entries=tuple(entries),
-        is_all=is_all,
-        not_shown=why,
-    )
+    number, title = str(operator.number), operator.now.title
+    found: dict[str, Any] = {"entries": tuple(entries), "is_all": is_all, "not_shown": why}
+    return SampledState.of_one_side(number, title, store.name, store.kind, action, **found)
 
 
 def _some(store: SparkStore, choice: QuerySampleChoice) -> tuple[list[Block], bool]:
