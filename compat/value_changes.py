@@ -100,7 +100,7 @@ class _Found:
 
     def compare(self, old: Any, new: Any, path: str, was: str) -> None:
         ours, theirs = _fields(old), _fields(new)
-        if ours is not None and theirs is not None:
+        if ours is not None and theirs is not None and not _is_moved(old, new):
             self._records(ours, theirs, path, was)
             return
         pairs, others = _pairs(old), _pairs(new)
@@ -185,6 +185,12 @@ def _fields(form: Any) -> dict[str, Any] | None:
     if isinstance(found, list):
         return {f"({at})": one for at, one in enumerate(found)}
     return None if found is None else {f".{name}": one for name, one in found.items()}
+
+
+def _is_moved(old: Any, new: Any) -> bool:
+    """Whether columns of Flink SQL, of which only the places are known, may have other places."""
+    columns = [one["$sqlrow"]["fields"] for one in (old, new) if isinstance(one, dict) and "$sqlrow" in one]
+    return len(columns) == 2 and any(isinstance(one, list) for one in columns) and len(columns[0]) != len(columns[1])
 
 
 def _pairs(form: Any) -> list[Any] | None:

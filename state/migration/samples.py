@@ -14,7 +14,14 @@ import attrs
 from ...compat.description import StateKind
 from ...compat.entry_samples import Dropped, EntryFailure, EntrySamples, SampledEntry, SampledState
 from ...compat.plan import StateAction
-from ...serializers.errors import ValueNotConvertible, located, shown, values_are_redacted
+from ...serializers.errors import (
+    OldReaderUnavailable,
+    UnsupportedFormat,
+    ValueNotConvertible,
+    located,
+    shown,
+    values_are_redacted,
+)
 from ...serializers.pickled.unpickler import trusting
 from ..formats.flink.blocks import Block
 from ..formats.flink.keyed_readers import open_keyed
@@ -211,7 +218,11 @@ class _Sampling:
             if info is None or (is_map and taken.entries):  # every subtask has the whole map
                 continue
             with located(file=stream.name, state=state.name):
-                elements = _Elements.of(self.operator, self.plan, state, info)
+                try:
+                    elements = _Elements.of(self.operator, self.plan, state, info)
+                except (OldReaderUnavailable, UnsupportedFormat) as error:
+                    taken.not_shown = error.what.splitlines()[0]
+                    continue
                 for element in elements.split(stored.parts_of(info)):
                     if len(taken.entries) >= self.choice.first:
                         taken.has_others = True
@@ -281,11 +292,20 @@ class _Stream:
 
     def _blocks(self, taken: Mapping[str, _Taken], groups: range | None = None) -> Iterator[Block]:
         infos, hidden = self.reader.header.states, self.reader.hidden
-        for name, one in taken.items():
-            one.not_shown = one.not_shown or hidden.get(name, "")
+        for at, info in enumerate(infos):
+            if (one := taken.get(info.name)) is not None and not one.not_shown:
+                one.not_shown = hidden.get(info.name, "") or self._why_not(at)
         ids = [at for at, info in enumerate(infos) if info.name in taken and not taken[info.name].not_shown]
         rewriters = [self._converting(at).rewriter if at in ids else None for at in range(len(infos))]
         return whole_runs(self.reader.blocks(groups, ids), rewriters) if ids else iter(())
+
+    def _why_not(self, at: int) -> str:
+        """Return why the entries of a state cannot be read, or ""."""
+        try:
+            self._converting(at)
+        except (OldReaderUnavailable, UnsupportedFormat) as error:
+            return error.what.splitlines()[0]
+        return ""
 
     def _take(self, block: Block, taken: _Taken, most: int) -> bool:
         """Take as many entries of a block, none of which was taken before; return whether it has others."""

@@ -19,6 +19,7 @@ from stateshift import (
     ListStateDescriptor,
     MapStateDescriptor,
     MigrationOptions,
+    OldReaderUnavailable,
     Operator,
     Repartition,
     Savepoint,
@@ -33,6 +34,7 @@ from stateshift import (
 )
 from stateshift.compat.description import StateKind
 from stateshift.compat.reference_time import milliseconds
+from stateshift.compat.value_changes import ValueRules, value_changes
 from stateshift.state.migration.migration import migrate_savepoint
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.samples import SampleChoice, sample_entries
@@ -349,3 +351,28 @@ def test_a_value_that_does_not_fit_shows_what_the_migration_reports(tmp_path, ba
         counts = {one.state: one.quarantined for one in Savepoint.open(tmp_path / "aside").lineage.states}
         shown = {one.state: len(failing[one.state]) for one in samples.states}
         assert counts == shown | {"rules": 2 * shown["rules"]}  # both subtasks have the map
+
+
+def test_a_dropped_state_that_nothing_reads_is_told_with_its_reason(root, monkeypatch):
+    """As one of a class that this release does not know, within a header that it can read."""
+    source = Savepoint.open(root / "tests" / "fixtures" / "flink-2.3" / "hashmap-account-v1" / "savepoint")
+    options = MigrationOptions(edits=parse_edits(drop=["account", "pending"]))
+
+    def refuse(*_):
+        raise OldReaderUnavailable("there is no reader")
+
+    monkeypatch.setattr("stateshift.state.migration.entry_sides.Values.of", refuse)
+    samples = sample_entries(source, prepare(source, None, options).plan, EVERY)
+
+    found = {one.state: one for one in samples.states}
+    unread = found["account"], found["pending"]
+    assert {one.action for one in unread} == {"drop"}
+    assert [(one.not_shown, one.entries) for one in unread] == [("there is no reader", ())] * 2
+
+
+def test_columns_whose_places_may_have_changed_are_compared_as_a_whole():
+    old, new = ({"$sqlrow": {"kind": "+I", "fields": fields}} for fields in ([1, 2, 3], [1, 3]))
+
+    (change,) = value_changes(old, new, ValueRules())
+
+    assert (str(change.path), str(change.did), change.old, change.new) == ("$", "converted", old, new)
