@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 import attrs
 
 from ...compat.description import StateKind
-from ...compat.entry_samples import Dropped, EntryFailure, EntrySamples, SampledEntry, SampledState
+from ...compat.entry_samples import Dropped, EntryFailure, EntrySamples, Fate, SampledEntry, SampledState
 from ...compat.plan import StateAction
 from ...serializers.errors import (
     OldReaderUnavailable,
@@ -103,7 +103,10 @@ def sample_entries(savepoint: Savepoint, plan: MigrationPlan, choice: SampleChoi
         unchanged += len(planned.states) - len(changed)
         if choice.chosen is None or chosen is not None:
             with located(savepoint=savepoint.place, operator=operator.title):
-                states += _Sampling(operator, planned, choice, chosen).states(changed)
+                found = [*_Sampling(operator, planned, choice, chosen).states(changed)]
+            visible = [one for one in found if not _only_header(one)]
+            unchanged += len(found) - len(visible)
+            states += visible
     return EntrySamples(states=tuple(states), unchanged=unchanged, keys=choice.keys, skipped=choice.skipped)
 
 
@@ -118,6 +121,12 @@ def _is_changed(operator: OperatorPlan, state: StatePlan) -> bool:
             return operator.rekeying is not None and operator.rekeying.key is not None
         case _:
             return True
+
+
+def _only_header(state: SampledState) -> bool:
+    """Whether only the header of a state changes, as far as its entries show."""
+    is_same = all(one.fate is Fate.SAME for one in state.entries)
+    return state.action == StateAction.RELABEL and is_same and state.new_state == state.state
 
 
 @attrs.define

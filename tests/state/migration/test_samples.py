@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import attrs
+import half_lazy
 import pytest
 from later_types import later_version
 
@@ -376,3 +377,36 @@ def test_columns_whose_places_may_have_changed_are_compared_as_a_whole():
     (change,) = value_changes(old, new, ValueRules())
 
     assert (str(change.path), str(change.did), change.old, change.new) == ("$", "converted", old, new)
+
+
+def test_of_a_state_that_is_half_migrated_the_latest_value_is_shown_as_the_one_that_stays(tmp_path):
+    keys = 20
+    half_lazy.half_lazy(tmp_path, keys)
+    source = Savepoint.open(tmp_path / "half")
+
+    samples = sample_entries(source, prepare(source, half_lazy.second, DEFAULTS).plan, EVERY)
+    migrate_savepoint(source, tmp_path / "new", half_lazy.second)
+
+    new = Savepoint.open(tmp_path / "new")
+    for name, kind in (("v", "value"), ("by name", "map")):
+        kept = sum((shown(one) for one in samples.states if one.new_state == name), Counter())
+        assert kept == stored(new, new.operators[0].operator_id, name, kind)
+
+
+def test_a_value_that_another_table_has_later_is_shown_as_left_out(tmp_path):
+    lazy = ValueStateDescriptor("stateshift/lazy-2/v", half_lazy.Second)
+    written = Job([Operator("f", key=str, states=[ValueStateDescriptor("v", half_lazy.First), lazy])])
+    with SavepointWriter(tmp_path / "old", written) as writer:
+        for key in "ab":
+            writer.put("f", "v", key, half_lazy.First(1))
+        writer.put("f", "stateshift/lazy-2/v", "b", half_lazy.Second(2))
+    source = Savepoint.open(tmp_path / "old")
+    later = Job([Operator("f", key=str, states=[ValueStateDescriptor("v", half_lazy.Second)])])
+
+    samples = sample_entries(source, prepare(source, later, DEFAULTS).plan, EVERY)
+    migrate_savepoint(source, tmp_path / "new", later)
+
+    found = {(state.state, one.key): (str(one.fate), one.dropped) for state in samples.states for one in state.entries}
+    assert found["v", "a"] == ("changed", None)
+    assert found["v", "b"] == ("dropped", "superseded")
+    assert Savepoint.open(tmp_path / "new").operator("f").state("v").get("b").amount == 2
