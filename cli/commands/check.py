@@ -138,7 +138,6 @@ def command(
     """
     from ...compat.report_data import to_data
     from ..render.check import head_of, next_lines, report_lines
-    from ..render.samples import sample_lines
 
     _require_together(is_of_stored_state=not (queries or gate.against), has_entries=savepoint is not None)
     if queries:
@@ -195,7 +194,10 @@ def command(
         print_notice(*steps)
         return status
     print_styled(report_lines(report, everything=everything, is_short=is_short))
-    print_styled([] if report.samples is None else sample_lines(report.samples))
+    if report.samples is not None:
+        from ..render.samples import sample_lines
+
+        print_styled(sample_lines(report.samples))
     following += [[(lacks, "")]] if lacks else []
     print_styled([[], *following] if following else [])
     return status
