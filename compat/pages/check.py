@@ -15,6 +15,7 @@ from ..way_back import ways_back
 from . import pieces
 from .pieces import NOTE, Commands, Line, Node, Operator, Placed, Row, Shown, Subject
 from .rendering import piece
+from .samples import samples_piece
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -58,6 +59,7 @@ def check_pieces(
             *shown.next_steps(following),
             pieces.worst(found),
             piece("section", "What it reads", shown.reads()) if report.reads is not None else None,
+            samples_piece(report.samples) if report.samples is not None else None,
             pieces.operators(operators),
             piece("section", "Not compared", piece("notes", [Line(one) for one in report.not_compared]))
             if report.not_compared else None,

@@ -167,6 +167,14 @@ class TestOtherCommands:
         assert page.locator("ul.ways").count() == 0
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
+    @pytest.mark.parametrize(("command", "status"), [("check", 4), ("plan", 0)])
+    def test_entries_are_shown_before_and_after(self, page_of, command, status):
+        page = page_of(command, "--job", "accounts_v3:job", "--key", "113", status=status)
+        entry = page.get_by_role("article", name="key 113", exact=True).first
+
+        assert "defaulted $.score 0.0" in entry.inner_text()
+        assert "dropped $.obsolete" in entry.inner_text()
+
     def test_a_dry_run_shows_the_plan(self, page_of, tmp_path):
         page = page_of("migrate", tmp_path / "after", "--job", "accounts_v3:job", "--dry-run")
 
