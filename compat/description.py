@@ -21,6 +21,7 @@ from ..serializers.records.serializers import holds_nulls
 from ..serializers.snapshot import recorded_to_bytes, require_readable, snapshot_to_bytes
 from ..serializers.wording import many, repr_of
 from .declarations import Facts, declared_facts, with_facts
+from .displayed import Displayed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -508,7 +509,7 @@ class OperatorDescription:
 
 
 @attrs.frozen
-class JobDescription:
+class JobDescription(Displayed):
     """All operators of a savepoint, a job or a recorded revision.
 
     Attributes:
@@ -540,12 +541,6 @@ class JobDescription:
     def __repr__(self) -> str:
         states = many(sum(len(operator.states) for operator in self.operators), "state")
         return repr_of(self, f"{self.origin}: {many(len(self.operators), 'operator')}, {states}")
-
-    def _repr_html_(self) -> str:
-        from .pages.description import description_pieces
-        from .pages.rendering import fragment
-
-        return fragment(description_pieces(self))
 
     @property
     def computations(self) -> tuple[Computation, ...]:

@@ -15,6 +15,7 @@ from ..serializers.errors import NothingInCommon
 from ..serializers.wording import many, repr_of
 from .check import check, paired
 from .description import StateKind, uid_order
+from .displayed import Displayed
 from .report import worst_decision
 from .type_difference import Change, Kind, compare_declared, compare_types
 
@@ -154,7 +155,7 @@ class OperatorDifference:
 
 
 @attrs.frozen
-class Difference:
+class Difference(Displayed):
     """The comparison of two descriptions.
 
     Attributes:
@@ -176,12 +177,6 @@ class Difference:
         ways = f"B on A: {self.forwards or 'nothing in common'}; A on B: {self.backwards or 'nothing in common'}"
         told = f"{answer}: {differing:,} of {many(len(states), 'state')} differ; {ways}"
         return repr_of(self, told, f"A: {self.a.origin}", f"B: {self.b.origin}")
-
-    def _repr_html_(self) -> str:
-        from .pages.difference import difference_pieces
-        from .pages.rendering import fragment
-
-        return fragment(difference_pieces(self))
 
     @property
     def is_equal(self) -> bool:

@@ -14,6 +14,7 @@ import attrs
 
 from ..serializers.compatibility import Path
 from ..serializers.wording import many, repr_of
+from .displayed import Displayed
 from .plain_data import plain
 from .plan import StateAction
 
@@ -206,7 +207,7 @@ class SampledState:
 
 
 @attrs.frozen(kw_only=True)
-class EntrySamples:
+class EntrySamples(Displayed):
     """Entries of the states that a migration changes, before and after.
 
     Attributes:
@@ -225,12 +226,6 @@ class EntrySamples:
         return repr_of(
             self, f"{many(sum(1 for _ in self.entries), 'entry', 'entries')} of {many(len(self.states), 'state')}"
         )
-
-    def _repr_html_(self) -> str:
-        from .pages.rendering import fragment
-        from .pages.samples import samples_piece
-
-        return fragment([samples_piece(self)])
 
     @property
     def entries(self) -> Iterator[SampledEntry]:

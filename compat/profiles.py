@@ -15,6 +15,7 @@ import attrs
 
 from ..serializers.errors import unless_redacted
 from ..serializers.wording import many, repr_of
+from .displayed import Displayed
 from .plain_data import fields_of, plain
 
 if TYPE_CHECKING:
@@ -248,7 +249,7 @@ class OperatorProfile:
 
 
 @attrs.frozen(kw_only=True)
-class Profile:
+class Profile(Displayed):
     """The figures of a savepoint.
 
     Attributes:
@@ -265,12 +266,6 @@ class Profile:
         largest = (f"{one.operator}/{one.state}: {one.size_bytes:,} bytes" for one in self.states[:_MOST_SHOWN])
         told = f"{many(len(self.states), 'state')}, {self.size_bytes:,} bytes"
         return repr_of(self, f"{self.savepoint}: {told}", *largest)
-
-    def _repr_html_(self) -> str:
-        from .pages.profiles import profile_pieces
-        from .pages.rendering import fragment
-
-        return fragment(profile_pieces(profile_data(self)))
 
     @property
     def states(self) -> tuple[StateProfile, ...]:

@@ -11,6 +11,7 @@ import attrs
 from ..serializers.compatibility import CompatibilityResult, Decision, Flag, Verdict
 from ..serializers.wording import many, repr_of
 from .description import StateKind
+from .displayed import Displayed
 from .header_snapshots import Labels, labels_after
 from .policy import ACCEPT_ALL, Policy
 from .scan_report import condition, place_of
@@ -302,7 +303,7 @@ class OperatorReport:
 
 
 @attrs.frozen
-class CheckReport:
+class CheckReport(Displayed):
     """The result of a check: whether the job can start on the stored state.
 
     Attributes:
@@ -350,12 +351,6 @@ class CheckReport:
         counted = ", ".join(f"{count:,} {decision}" for decision, count in self.counts.items() if count) or "none"
         told = f"{self.decision}; states: {counted}; {many(sum(1 for _ in self.all_findings()), 'finding')}"
         return repr_of(self, told, f"from {self.old.origin}", f"to {self.new.origin}")
-
-    def _repr_html_(self) -> str:
-        from .pages.check import check_pieces
-        from .pages.rendering import fragment
-
-        return fragment(check_pieces(self))
 
     @property
     def decision(self) -> Decision:

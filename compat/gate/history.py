@@ -25,6 +25,7 @@ from ...serializers.errors import CorruptFile, DeclarationError, NothingInCommon
 from ...serializers.ways_out import WayOut, on_command_line
 from ...serializers.wording import many, repr_of
 from ..check import check
+from ..displayed import Displayed
 from ..likeness import OF_CHECK, alike
 from ..plain_data import fields_of
 from .levels import Revision
@@ -151,7 +152,7 @@ class RecordedRevision:
 
 
 @attrs.frozen
-class History:
+class History(Displayed):
     """What is recorded of a project.
 
     Attributes:
@@ -200,12 +201,6 @@ class History:
         told = [many(len(self.revisions), "revision")]
         told += [many(len(self.queries), "query", "queries")] if self.queries else []
         return repr_of(self, ", ".join(told), *(f"{one.name}: {one.message}" for one in self.revisions))
-
-    def _repr_html_(self) -> str:
-        from ..pages.history import history_pieces
-        from ..pages.rendering import fragment
-
-        return fragment(history_pieces(self))
 
     @property
     def heads(self) -> tuple[RecordedRevision, ...]:
