@@ -127,8 +127,8 @@ def refuse(place: str | None, command: str) -> None:
     if is_spark(place):
         raise UnsupportedFormat(
             f"stateshift {command} does not take checkpoints of Spark queries yet",
-            advice="inspect, get, export, sql, diff, snapshot, check, plan, migrate and verify do: stateshift inspect"
-            " spark:CHECKPOINT",
+            advice="inspect, get, export, sql, diff, snapshot, check, plan, migrate and verify take them; to compare"
+            " one with new code: stateshift check spark:CHECKPOINT --query MODULE:FUNCTION",
             savepoint=place,
             checkpoint=place,
         )
