@@ -11,7 +11,7 @@ from ..next_steps import options_given
 from ..options import PREFIX
 from .inspection import head_lines
 from .migration import done_lines, headline, quarantine_lines, start_command, tried_lines
-from .plan import ending_lines, options_of
+from .plan import ending_lines, options_of, way_back
 from .plan import headline as plan_headline
 
 if TYPE_CHECKING:
@@ -45,8 +45,10 @@ def plan_page(plan: PlanFile, new_types: str = "", file: str = "", notes: Iterab
     facts = [("source", plan.source.place), ("new types", new_types or str(plan.new_types))]
     if options := ", ".join(options_of(plan)):
         facts.append(("with", options))
+    facts.append(("rollback", way_back(plan)))
     command = migrate_with(plan, file) if file else ""
-    sentences = [*lines_of(ending_lines(plan)), *map(Sentence, notes)]
+    endings = (one for one in lines_of(ending_lines(plan)) if not one.text.startswith("rollback: "))  # a fact above
+    sentences = [*endings, *map(Sentence, notes)]
     return plan_pieces(
         plan.to_data(), plan.made, plan_headline(plan), facts, Commands(migrate=command), sentences,
         samples=plan.samples,

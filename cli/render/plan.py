@@ -278,6 +278,13 @@ def query_lines(query: dict[str, Any]) -> Iterator[Line]:
     yield from ([(f"  not shown by the files: {line}", "dim")] for line in query["not_shown"])
 
 
+def way_back(plan: PlanFile) -> str:
+    """Return on what the old job or query starts again."""
+    if plan.summary.get("query") is not None:
+        return str(plan.rollback["source"])
+    return "start the old job on the source, which is not touched"
+
+
 def ending_lines(plan: PlanFile) -> Iterator[Line]:
     """Yield how much work it is, whether Flink restores the result, and the way back."""
     summary, query = plan.summary, plan.summary.get("query")
@@ -285,7 +292,7 @@ def ending_lines(plan: PlanFile) -> Iterator[Line]:
         rewritten, copied = summary["streams_rewritten"], summary["files_copied"]
         yield [(f"work: {many(rewritten, 'partition')} to convert, {copied:,} to copy", "")]
         yield from query_lines(query)
-        yield [(f"rollback: {plan.rollback['source']}", "")]
+        yield [(f"rollback: {way_back(plan)}", "")]
         return
     streams = f"{many(summary['streams_rewritten'], 'stream')} to rewrite, {many(summary['files_copied'], 'file')}"
     yield [(f"work: {streams} to copy, {size_text(summary['bytes_to_read'])} to read", "")]
@@ -303,7 +310,7 @@ def ending_lines(plan: PlanFile) -> Iterator[Line]:
         None: "it is unknown whether Flink restores the result",
     }[summary["flink_restorable"]]
     yield [(restores, "" if summary["flink_restorable"] and not declared else "yellow")]
-    yield [("rollback: start the old job on the source, which is not touched", "")]
+    yield [(f"rollback: {way_back(plan)}", "")]
     recorded = plan.rollback.get(RECORDED)
     old_job = (recorded or plan.rollback)["old_job_on_result"]
     meaning = {

@@ -28,7 +28,7 @@ _SHARES = (Column("", is_number=True), *_NUMBERS, Column(""))
 _FIELDS = (Column("field", is_name=True), Column("nulls", is_number=True), Column("values", is_text=True))
 _MOST_STATES, _MOST_SHARES, _MOST_FREQUENT = 10, 16, 5
 _NARROW, _LEAST_BAR, _SHORT_BAR, _BAR = 100, 8, 10, 24
-_KEY_WIDTH, _VALUE_WIDTH = 32, 24
+_KEY_WIDTH, _VALUE_WIDTH = 32, 30
 _LEAST_NAMES = (16, 12)
 _OTHERS = 9
 """The width of what is beside names and numbers in the table of states: the share, and indentation."""
@@ -261,7 +261,7 @@ def _field_row(field: Data) -> list[str]:
         told.append(", ".join([*some, *(["…"] if left else [])]))
     if field["lengths"] and field["lengths"]["count"]:
         lengths = _interval(*(f"{field['lengths'][of]:,}" for of in ("smallest", "largest")))
-        told.append(f"{lengths} elements")
+        told.append(f"{lengths} {'element' if lengths == '1' else 'elements'}")
     if field["untold"]:
         told.append(field["untold"])
     return [field["path"], _ratio(field["nulls"], field["count"]) if field["nulls"] else "", "; ".join(told)]

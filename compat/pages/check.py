@@ -96,9 +96,13 @@ class _Check:
         yield "states", ", ".join(counts) or "none"
         if report.is_of_query:
             yield "the old query", f"known from {report.known_from}" if report.known_from else "not known"
+        if report.decision is Decision.MIGRATE and self.commands.migrate:
+            code = "query" if report.is_of_query else "job"
+            yield "rollback", f"start the old {code} on what is stored: a migration does not touch it"
         if self.backs is not None and (told := list(explain.back_lines(self.backs, report))):
             (_, *pieces_of_first), *others = (one.pieces for one in told)  # the first one says what it is about
-            yield "way back", "; ".join(_text(one) for one in (pieces_of_first, *others))
+            after = "" if report.is_of_query else "once the new job has written state: "
+            yield "way back", after + "; ".join(_text(one) for one in (pieces_of_first, *others))
 
     def next_steps(self, following: Iterable[str]) -> Iterator[Markup]:
         for way, told in explain.first_tries(self.report):

@@ -11,7 +11,7 @@ from ..reference_time import length_text
 from .rendering import piece
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from markupsafe import Markup
 
@@ -163,7 +163,8 @@ def age_text(milliseconds: int) -> str:
     return length_text(timedelta(milliseconds=length))
 
 
-def _fields(fields: Iterable[Mapping[str, Any]]) -> Iterator[Markup]:
+def _fields(fields: Sequence[Mapping[str, Any]]) -> Iterator[Markup]:
+    has_lengths = any(one["lengths"] and one["lengths"]["count"] for one in fields)
     rows = [
         [
             one["path"],
@@ -171,17 +172,33 @@ def _fields(fields: Iterable[Mapping[str, Any]]) -> Iterator[Markup]:
             f"{one['nulls'] / one['count']:.1%}" if one["count"] else "",
             _value(one["smallest"]),
             _value(one["largest"]),
-            ", ".join(f"{_value(few['value'])} ({few['count']:,})" for few in one["frequent"])
-            + (f", others ({one['others']:,})" if one["others"] else ""),
+            ", ".join(_frequent(one)),
+            *([_elements(one["lengths"])] if has_lengths else []),
         ]
         for one in fields
     ]
-    columns = [{"title": title, "is_number": title == "null"} for title in _FIELD]
+    titles = (*_FIELD, "elements") if has_lengths else _FIELD
+    columns = [{"title": title, "is_number": title == "null"} for title in titles]
     if rows:
         yield piece("table", columns, rows, "what the fields hold")
 
 
 _FIELD = ("field", "type", "null", "smallest", "largest", "most frequent")
+
+
+def _frequent(field: Mapping[str, Any]) -> Iterator[str]:
+    yield from (f"{_value(few['value'])} ({few['count']:,})" for few in field["frequent"])
+    if field["others"]:
+        yield f"others ({field['others']:,})"
+    if field["untold"]:
+        yield field["untold"]
+
+
+def _elements(lengths: Mapping[str, Any] | None) -> str:
+    if not lengths or not lengths["count"]:
+        return ""
+    few, most = lengths["smallest"], lengths["largest"]
+    return f"{few:,}" if few == most else f"{few:,} to {most:,}"
 
 
 def _value(value: Any) -> str:

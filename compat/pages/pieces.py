@@ -332,9 +332,12 @@ def operators(all_of_them: Sequence[Operator], title: str = "Operators and their
 
 
 def rules(identifiers: Iterable[str]) -> Markup:
-    """Return the texts of rules, to which findings lead."""
+    """Return the texts of rules, to which findings lead; nothing if there are none."""
+    from markupsafe import Markup
+
     book = rule_book()
-    return piece("section", "Rules", piece("rules", [book[one] for one in dict.fromkeys(identifiers) if one in book]))
+    found = [book[one] for one in dict.fromkeys(identifiers) if one in book]
+    return piece("section", "Rules", piece("rules", found)) if found else Markup("")
 
 
 def verdict(word: str, headline: str, facts: Iterable[tuple[str, str]]) -> Markup:

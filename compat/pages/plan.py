@@ -247,7 +247,7 @@ _PLANNED = [
 ]
 _MIGRATED = [
     *map(_column, ("operator", "state", "kind", "done")),
-    *(_column(title, is_number=True) for title in ("read", "written", "dropped", "put aside")),
+    *(_column(title, is_number=True) for title in ("entries read", "written", "dropped", "put aside")),
 ]
 _TRIED = {True: "yes", False: "no entry", None: ""}
 

@@ -50,6 +50,7 @@ def test_values_that_differ_are_in_it_and_hostile_text_stays_text(run, tmp_path,
     assert page.get_by_role("heading").first.inner_text().startswith("different the types are equal, values of 1 state")
     assert f"values of {SHOWN}/{SHOWN}: 1 changed, 0 added, 0 removed" in values
     assert "~ 1 'earlier' -> 'later'" in values
+    assert page.get_by_role("heading", name="Rules").count() == 0
     assert "earlier" not in hidden.read_text(encoding="utf-8")
     assert_it_fits(page, 1100)
 

@@ -64,6 +64,9 @@ class TestInABrowser:
         assert page.locator("ol.worst > li").count() == 3
         worst = page.get_by_role("region", name="The worst findings")
         assert "the field is gone; its stored value is dropped" in worst.inner_text()
+        verdict = page.locator("header.verdict").inner_text()
+        assert "start the old job on what is stored: a migration does not touch it" in verdict
+        assert "once the new job has written state: of 7 states, the old job can use 3" in verdict
         assert page.get_by_role("article", name="account-state", exact=True).is_visible()
 
     def test_a_difference_is_told_by_a_word_and_by_its_rule_and_not_by_a_colour_alone(self, opened, accounts):
@@ -150,6 +153,8 @@ class TestOtherCommands:
             "row", name="account-state account-by-name map converted 20 950 yes refuse"
         ).is_visible()
         assert f"--plan {tmp_path}/plan.json" in page.locator("pre.command").first.inner_text()
+        assert "start the old job on the source, which is not touched" in page.locator("header.verdict").inner_text()
+        assert page.get_by_text("start the old job on the source").count() == 1
         assert "- gone obsolete string" in page.locator("details.subject[open]").first.inner_text()
 
     def test_a_migration_says_what_was_done_and_how_long_it_took(self, page_of, tmp_path):
@@ -166,6 +171,7 @@ class TestOtherCommands:
         assert page.get_by_text("flink run -s").is_visible()
         assert page.locator("ul.ways").count() == 0
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert _lines(page.get_by_role("cell", name="converted").first) == 1
 
     @pytest.mark.parametrize(("command", "status"), [("check", 4), ("plan", 0)])
     def test_entries_are_shown_before_and_after(self, page_of, command, status):
@@ -205,6 +211,14 @@ class TestOtherCommands:
         assert page.locator("main script, main img").count() == 0
         assert not {"\u202e", "\x1b", "\u2066"} & set(page.content())
 
+    def test_a_profile_says_how_many_elements_lists_and_maps_have(self, run, savepoint_of, opened, tmp_path):
+        assert (
+            run("inspect", savepoint_of("hashmap-collections"), "--profile", "--html", tmp_path / "p.html").status == 0
+        )
+        page = opened(tmp_path / "p.html")
+
+        assert page.get_by_role("row", name="value.order array<int> 28.6% 0 to 2").first.is_visible()
+
     def test_redacted_keys_are_in_no_report(self, run, savepoint_of, tmp_path):
         arguments = ("inspect", savepoint_of(ACCOUNTS), "--keys", "3", "--html")
         shown, redacted = tmp_path / "shown.html", tmp_path / "redacted.html"
@@ -219,6 +233,12 @@ class TestOtherCommands:
 
         assert ran.status == 2
         assert "--html is not for --follow" in ran.stderr
+
+
+def _lines(cell) -> int:
+    """Return on how many lines the text of a cell stands."""
+    count = "one => { const r = document.createRange(); r.selectNodeContents(one); return r.getClientRects().length }"
+    return int(cell.evaluate(count))
 
 
 def _light(colour: str) -> float:

@@ -39,5 +39,5 @@ if os.environ.get("STATESHIFT_RECORD"):
         pieces = check_pieces(report, Commands("stateshift check /data/savepoints/sp-1 --job accounts_v3:job", migrate))
         (tmp_path / "report.html").write_text(page("report", pieces, made_by="a test"), encoding="utf-8")
         shown = opened(tmp_path / "report.html", width=1000)
-        shown.set_viewport_size({"width": 1000, "height": 1150})
+        shown.set_viewport_size({"width": 1000, "height": 1195})
         shown.screenshot(path=root / PICTURE)
