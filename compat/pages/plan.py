@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...serializers.wording import many
-from ..description import StateKind
+from ..description import StateKind, uid_order
 from ..plan import StateAction
 from ..type_tree import type_tree
 from . import pieces
@@ -198,7 +198,10 @@ def migration_pieces(
         notes: Sentences on what was lost, put aside, or not read.
     """
     operators, placed = planned_operators(plan, {}, None)
-    counted = [one for one in data["states"] if one["read"] or one["kind"] != "timers"]
+    counted = sorted(
+        (one for one in data["states"] if one["read"] or one["kind"] != "timers"),
+        key=lambda one: (uid_order(one["operator"]), one["kind"] == "timers", one["state"]),
+    )
     has_put_aside = any(one["quarantined"] for one in counted)
     columns = _MIGRATED if has_put_aside else _MIGRATED[:-1]
     rows = [_migrated_row(one)[: len(columns)] for one in counted]
@@ -217,10 +220,15 @@ def phases(seconds: Mapping[str, float], whole: float) -> Markup:
     """Return the chart of the times of phases."""
     longest = max([*seconds.values(), 0.001])
     rows = [
-        {"name": name, "share": one / longest, "text": f"{one:.1f} s, {one / whole:.0%}" if whole else f"{one:.1f} s"}
+        {"name": name, "share": one / longest, "text": _seconds(one) + (f", {one / whole:.0%}" if whole else "")}
         for name, one in seconds.items()
     ]
-    return piece("section", "Time", piece("bars", rows, f"seconds by phase, of {whole:.1f} s"))
+    return piece("section", "Time", piece("bars", rows, f"by phase, of {_seconds(whole)}"))
+
+
+def _seconds(seconds: float) -> str:
+    """Return a length of time; where tenths of a second tell nothing, in milliseconds."""
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1_000:.0f} ms"
 
 
 def _notes(lines: Sequence[Line]) -> Markup:

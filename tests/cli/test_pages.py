@@ -166,6 +166,10 @@ class TestOtherCommands:
             .startswith("done migrated: 50 entries of 4 states converted")
         )
         assert page.get_by_role("row", name="account-state accounts list converted 10 10 0").is_visible()
+        states = page.get_by_role("row", name="account-state").all()
+        assert [one.locator("td").nth(1).inner_text() for one in states] == [
+            "account", "account-by-name", "accounts", "version-free", "pending"
+        ]  # fmt: skip
         assert page.get_by_role("row", name="publishing").is_visible()
         assert page.get_by_text("dropped fields: $.obsolete (10), of account-state/account").is_visible()
         assert page.get_by_text("flink run -s").is_visible()
