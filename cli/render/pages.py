@@ -11,7 +11,7 @@ from ..next_steps import options_given
 from ..options import PREFIX
 from .inspection import head_lines
 from .migration import done_lines, headline, quarantine_lines, start_command, tried_lines
-from .plan import ending_lines, options_of, way_back
+from .plan import old_job_lines, options_of, way_back, work_lines
 from .plan import headline as plan_headline
 
 if TYPE_CHECKING:
@@ -47,8 +47,7 @@ def plan_page(plan: PlanFile, new_types: str = "", file: str = "", notes: Iterab
         facts.append(("with", options))
     facts.append(("rollback", way_back(plan)))
     command = migrate_with(plan, file) if file else ""
-    endings = (one for one in lines_of(ending_lines(plan)) if not one.text.startswith("rollback: "))  # a fact above
-    sentences = [*endings, *map(Sentence, notes)]
+    sentences = [*lines_of(work_lines(plan)), *lines_of(old_job_lines(plan)), *map(Sentence, notes)]
     return plan_pieces(
         plan.to_data(), plan.made, plan_headline(plan), facts, Commands(migrate=command), sentences,
         samples=plan.samples,

@@ -287,12 +287,18 @@ def way_back(plan: PlanFile) -> str:
 
 def ending_lines(plan: PlanFile) -> Iterator[Line]:
     """Yield how much work it is, whether Flink restores the result, and the way back."""
+    yield from work_lines(plan)
+    yield [(f"rollback: {way_back(plan)}", "")]
+    yield from old_job_lines(plan)
+
+
+def work_lines(plan: PlanFile) -> Iterator[Line]:
+    """Yield how much work it is, and whether Flink restores the result."""
     summary, query = plan.summary, plan.summary.get("query")
     if query is not None:
         rewritten, copied = summary["streams_rewritten"], summary["files_copied"]
         yield [(f"work: {many(rewritten, 'partition')} to convert, {copied:,} to copy", "")]
         yield from query_lines(query)
-        yield [(f"rollback: {way_back(plan)}", "")]
         return
     streams = f"{many(summary['streams_rewritten'], 'stream')} to rewrite, {many(summary['files_copied'], 'file')}"
     yield [(f"work: {streams} to copy, {size_text(summary['bytes_to_read'])} to read", "")]
@@ -310,7 +316,12 @@ def ending_lines(plan: PlanFile) -> Iterator[Line]:
         None: "it is unknown whether Flink restores the result",
     }[summary["flink_restorable"]]
     yield [(restores, "" if summary["flink_restorable"] and not declared else "yellow")]
-    yield [(f"rollback: {way_back(plan)}", "")]
+
+
+def old_job_lines(plan: PlanFile) -> Iterator[Line]:
+    """Yield what the old job could do with the result; nothing of a query."""
+    if plan.summary.get("query") is not None:
+        return
     recorded = plan.rollback.get(RECORDED)
     old_job = (recorded or plan.rollback)["old_job_on_result"]
     meaning = {
