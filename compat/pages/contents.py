@@ -110,7 +110,7 @@ def _state(
     anchor: str, state: Mapping[str, Any], described: StateDescription | None, profile: Mapping[str, Any] | None
 ) -> Subject:
     more = [] if state["entries"] is None else [many(state["entries"], "entry", "entries"), size_text(state["bytes"])]
-    more += [] if state["share"] is None else [f"{state['share']:.0%}"]
+    more += [] if state["share"] is None else [f"{state['share']:.0%} of the operator"]
     more += [f"per {state['namespace']}"] if state["namespace"] else []
     more += ["TTL"] if state["ttl"] else []
     more += [f"version {state['lazy_version']} of a lazy migration"] if state["lazy_version"] else []
