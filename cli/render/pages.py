@@ -11,8 +11,8 @@ from ..next_steps import options_given
 from ..options import PREFIX
 from .inspection import head_lines
 from .migration import done_lines, headline, quarantine_lines, start_command, tried_lines
-from .plan import old_job_lines, options_of, way_back, work_lines
 from .plan import headline as plan_headline
+from .plan import old_job_lines, options_of, way_back, work_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
