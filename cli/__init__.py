@@ -12,7 +12,6 @@ try:
     from .app import main
 
     gc.freeze()
-    gc.set_threshold(300_000)  # what a command makes mostly stays: one collection of it would take a tenth of its time
 except KeyboardInterrupt:  # within the first tenths of a second; a traceback of imports does not help
     from .output import print_notice
 
