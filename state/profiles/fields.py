@@ -138,7 +138,7 @@ class FieldTally:
         self.add_range(other.smallest, other.largest)
 
     def mix(self) -> None:
-        """Give up comparing values."""
+        """Forget the smallest and the largest value: values of several types have none."""
         self.is_mixed, self.smallest, self.largest = True, None, None
 
 
