@@ -33,11 +33,11 @@ UID = "op"
 JOB = "0123456789abcdef0123456789abcdef"
 
 
-def old_job():
+def old_job(user_key=str):
     states = [
         ValueStateDescriptor("count", int),
         ListStateDescriptor("events", int),
-        MapStateDescriptor("counts", str, int),
+        MapStateDescriptor("counts", user_key, int),
         ValueStateDescriptor("note", str),
     ]
     return Job([Operator(UID, key=int, states=states)])
@@ -54,17 +54,19 @@ class RunningJob:
     Args:
         folder: A folder to make.
         keys: The number of its keys.
+        user_keys: The keys of each map.
+        user_key: Their type.
     """
 
-    def __init__(self, folder, keys=300):
+    def __init__(self, folder, keys=300, user_keys=("a", "b"), user_key=str):
         self.folder, self.checkpoints = folder, folder / "checkpoints"
         self.number = 0
         folder.mkdir()
-        with SavepointWriter(folder / "written", old_job(), max_parallelism=16) as writer:
+        with SavepointWriter(folder / "written", old_job(user_key), max_parallelism=16) as writer:
             for key in range(keys):
                 writer.put(UID, "count", key, key)
                 writer.put(UID, "events", key, [key, key + 1])
-                writer.put(UID, "counts", key, {"a": key, "b": 1})
+                writer.put(UID, "counts", key, dict(zip(user_keys, (key, 1), strict=True)))
                 writer.put(UID, "note", key, f"note {key}")
         migrate(folder / "written", folder / "native", None, MigrationOptions(format=SavepointFormatType.NATIVE))
         self.start(folder / "native", JOB)

@@ -45,6 +45,7 @@ from ..migration.tasks import NOTHING_KEPT
 from ..progress import count_bytes
 from ..storage.files import Folder
 from ..transcode.executor_choice import choose_executor
+from ..transcode.factory import keeps_user_keys_apart
 from ..transcode.frames import add_keys
 from .checkpoints import LinkedSnapshot
 from .comparison import changes, different_files
@@ -141,6 +142,8 @@ class Followable:
                 left[info.name] = "values that do not fit are put aside"
             elif state is not None and state.transform is not None:
                 left[info.name] = "its kind changes: one entry may become several, or several one"
+            elif state is not None and not keeps_user_keys_apart(state):
+                left[info.name] = "its user keys change, and several may become one"
             elif names[new_name(info, state)] > 1:
                 left[info.name] = "several states become one"
         states = frozenset(info.name for info in infos) - left.keys()

@@ -108,8 +108,16 @@ def make_transcoder(
     program = program_of(plan, framing) if executor is ExecutorName.NUMBA else None
     if program is None:
         return objects
-    of_user_keys = None if plan.user_key is None else _rewrite(plan.user_key)
-    return BlockTranscoder(objects, program, of_user_keys is not None and _keeps_apart(of_user_keys))
+    return BlockTranscoder(objects, program, plan.user_key is not None and keeps_user_keys_apart(plan))
+
+
+def keeps_user_keys_apart(plan: StatePlan) -> bool:
+    """Whether it is known that different user keys of a state stay different; states without such keys have none."""
+    recoding = plan.user_key
+    if recoding is None or recoding.is_check:
+        return True
+    rewrite = _rewrite(recoding)
+    return rewrite is not None and _keeps_apart(rewrite)
 
 
 def _keeps_apart(rewrite: ByteRewrite) -> bool:

@@ -13,6 +13,7 @@ from running_jobs import JOB, UID, RunningJob, contents
 from stateshift import (
     BigInt,
     Edits,
+    Int32,
     Job,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -22,6 +23,7 @@ from stateshift import (
     TargetExists,
     UnsupportedFormat,
     ValueNotConvertible,
+    ValuesCollide,
     ValueStateDescriptor,
     migrate,
 )
@@ -330,6 +332,44 @@ def test_what_cannot_be_followed_is_told(job, tmp_path):
 
     with pytest.raises(UnsupportedFormat, match=r"no state can be converted while the job runs.*key groups"):
         following.step()
+
+
+def test_user_keys_that_may_become_one_are_converted_at_the_end_map_3(tmp_path):
+    """A changed one is not compared with those that stay, so it would take the place of one of them."""
+    job = RunningJob(tmp_path / "job", user_keys=(2**53, 5), user_key=int)
+    states = [MapStateDescriptor("counts", float, int), ValueStateDescriptor("count", BigInt)]
+    new = Job([Operator(UID, key=int, states=states)])
+    job.checkpoint()
+    status = Follower(job.checkpoints / JOB, tmp_path / "out", new).step()
+    key, value = next((key, value) for key, value in job.entries("counts").items() if key.endswith(number(2**53)))
+    job.put("counts", key[:-8] + number(2**53 + 1), value)
+    last = job.checkpoint()
+    job.stop()
+
+    with pytest.raises(ValuesCollide, match="two user keys of one key become the same"):
+        Follower(job.checkpoints / JOB, tmp_path / "out", new).finish(last)
+
+    assert (f"{UID}: counts: its user keys change, and several may become one",) == status.at_the_end
+
+
+def test_user_keys_that_stay_apart_are_followed(tmp_path):
+    """With values of another type, too: keys that change, come, and go."""
+    job = RunningJob(tmp_path / "job", user_keys=(7, 5), user_key=Int32)
+    new = Job([Operator(UID, key=int, states=[MapStateDescriptor("counts", int, BigInt)])])
+    job.checkpoint()
+    status = Follower(job.checkpoints / JOB, tmp_path / "out", new).step()
+    (first, value), (second, _), *_ = job.entries("counts").items()
+    job.put("counts", first[:-4] + struct.pack(">i", 8), value)
+    job.delete("counts", second)
+    last = job.checkpoint()
+    job.stop()
+
+    Follower(job.checkpoints / JOB, tmp_path / "out", new).finish(last)
+
+    assert (f"{UID}: counts",) == status.states
+    migrate(last, tmp_path / "full", new)
+    assert contents(tmp_path / "full") == contents(tmp_path / "out")
+    assert verify(Savepoint.open(tmp_path / "out")).ok
 
 
 def test_values_get_one_time_of_reference(job, tmp_path):
