@@ -38,7 +38,10 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 import org.apache.flink.util.InstantiationUtil;
 
 import java.io.DataInputStream;
+import java.io.FileDescriptor;
+import java.io.FileOutputStream;
 import java.io.PrintStream;
+import java.net.URLEncoder;
 import java.nio.file.*;
 import java.util.*;
 import java.util.concurrent.CompletableFuture;
@@ -79,7 +82,7 @@ public final class Prove {
     }
 
     public static void main(String[] arguments) throws Exception {
-        answer = System.out;
+        answer = new PrintStream(new FileOutputStream(FileDescriptor.out), true, "UTF-8"); // in any locale
         System.setOut(System.err);
         tell("flink", EnvironmentInformation.getVersion());
         tell("java", System.getProperty("java.version"));
@@ -268,8 +271,9 @@ public final class Prove {
                 if (state.getBackendStateType() == BackendStateType.PRIORITY_QUEUE) lookAtTimers(state, found);
                 else if (state.getBackendStateType() == BackendStateType.KEY_VALUE) lookUp(state, found);
                 else continue;
-                tell("found", id, state.getName(), Long.toString(found.keys));
-                if (found.lost > 0) tell("lost", id, state.getName(), Long.toString(found.lost), String.join(", ", found.examples));
+                String name = URLEncoder.encode(state.getName(), "UTF-8"); // which may have tabs
+                tell("found", id, name, Long.toString(found.keys));
+                if (found.lost > 0) tell("lost", id, name, Long.toString(found.lost), String.join(", ", found.examples));
             }
             operator.subtaskDone();
         }

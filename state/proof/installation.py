@@ -13,6 +13,7 @@ from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote_plus
 
 import attrs
 
@@ -142,7 +143,9 @@ class FlinkInstallation:
         command += ["Prove", savepoint, str(scratch / "taken"), backend]
         with (
             log.open("wb") as errors,
-            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, encoding="utf-8") as run,  # noqa: S603 - the user's own Java
+            subprocess.Popen(  # noqa: S603 - the user's own Java
+                command, stdout=subprocess.PIPE, stderr=errors, text=True, encoding="utf-8", env=_environment()
+            ) as run,
         ):
             assert run.stdout is not None  # noqa: S101 - it is a pipe
             try:
@@ -171,7 +174,9 @@ class FlinkInstallation:
         try:
             command = [str(self.java.home / "bin" / "javac"), "-nowarn", "-proc:none", "-Xlint:none", "-d", str(fresh)]
             command += ["-encoding", "UTF-8", "-cp", os.pathsep.join(self.jars), str(_PROGRAM)]
-            ran = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)  # noqa: S603 - the user's own Java
+            ran = subprocess.run(  # noqa: S603 - the user's own Java
+                command, capture_output=True, text=True, errors="replace", check=False, env=_environment()
+            )
             if ran.returncode:
                 raise FlinkFailed(
                     f"Flink {self.release} is not one that this release knows: the program that restores savepoints"
@@ -186,6 +191,11 @@ class FlinkInstallation:
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
         return target
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment of Java, which takes the names of files for those of the locale."""
+    return {**os.environ, "LC_ALL": "C.UTF-8"}
 
 
 def kept_log(log: Path) -> Path:
@@ -223,10 +233,11 @@ def _answer(lines: Iterable[list[str]], log: Path) -> Answer:
         elif word == "broken":
             broken[fields[0]] = fields[1]
         elif word == "found":
-            found[fields[0], fields[1]] += int(fields[2])
+            found[fields[0], unquote_plus(fields[1])] += int(fields[2])
         elif word == "lost":
-            lost[fields[0], fields[1]] += int(fields[2])
-            examples[fields[0], fields[1]] = fields[3]
+            place = fields[0], unquote_plus(fields[1])
+            lost[place] += int(fields[2])
+            examples[place] = fields[3]
     return Answer(java, savepoint, tuple(refused), left_out, broken, found, lost, examples, log)
 
 

@@ -444,9 +444,10 @@ class _Findings:
         if lost := self.answer.lost[place]:
             examples = shown(self.answer.examples[place])
             yield f"Flink {self.release} does not find {lost:,} of {self.answer.found[place]:,}, such as {examples}"
-        elif not values.not_compared and StateKind(values.kind) in _KEYED_ONE_TO_ONE and not values.changed:
-            found, wanted = self.answer.found[place], values.entries - values.removed + values.added
-            if place in self.answer.found and found != wanted:
+        elif not values.not_compared and not values.changed:
+            kind, found = StateKind(values.kind), self.answer.found[place]
+            wanted = values.entries - values.removed + values.added
+            if found != wanted and (kind in _KEYED_ONE_TO_ONE or (kind is StateKind.MAP and not found)):
                 yield f"Flink {self.release} finds {found:,} keys, of {wanted:,}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from itertools import product
 from pathlib import Path
 
 import attrs
@@ -95,6 +96,22 @@ def test_more_of_a_state_than_flink_keeps_in_memory_is_proven(proven_by, tmp_pat
             writer.put("op", "text", key, "x" * 1_000_000)
 
     assert [] == failed(proven_by(tmp_path / "large", release))
+
+
+@pytest.mark.slow
+def test_names_are_told_in_any_locale(proven_by, tmp_path, monkeypatch):
+    """Java takes the names of files, and what it prints, for those of the locale."""
+    names = ("größe", "two\tparts +1%")
+    job = Job([Operator("op", key=int, states=[ValueStateDescriptor(name, int) for name in names])])
+    with SavepointWriter(tmp_path / "größe", job) as writer:
+        for key, name in product(range(6), names):
+            writer.put("op", name, key, key)
+    monkeypatch.setenv("LC_ALL", "C")
+
+    proof = proven_by(tmp_path / "größe")
+
+    assert [] == failed(proof)
+    assert 12 == proof.certificate["keys_found"]
 
 
 @pytest.mark.slow

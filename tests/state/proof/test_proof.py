@@ -48,6 +48,7 @@ class MadeUpFlink:
 
     write: object
     lost: Counter = attrs.field(factory=Counter)
+    not_told: tuple = ()
     left_out: dict = attrs.field(factory=dict)
     refused: tuple = ()
     release: str = "2.3.0"
@@ -68,7 +69,8 @@ class MadeUpFlink:
         place = taken.operators[0].operator_id
         found = Counter()
         for state in taken.operators[0].states:
-            found[place, state.name] = state.measure().entries
+            if state.name not in self.not_told:
+                found[place, state.name] = state.measure().entries
         examples = dict.fromkeys(self.lost, "key 3")
         log = scratch / "flink.log"
         return Answer("17.0.15", Path(taken.place), self.refused, self.left_out, {}, found, self.lost, examples, log)
@@ -126,6 +128,13 @@ def test_a_key_in_a_wrong_group_is_not_found_by_flink(tmp_path):
     proof = prove(savepoint, MadeUpFlink(written, lost=lost))
 
     assert ["Flink 2.3.0 does not find 1 of 10, such as 'key 3'"] == failed(proof)
+
+
+@pytest.mark.parametrize(("state", "told"), [(NUMBERS, 10), (WORDS, 20)])
+def test_a_state_of_which_flink_tells_no_key_is_not_proven(tmp_path, state, told):
+    proof = prove(written(tmp_path / "savepoint"), MadeUpFlink(written, not_told=(state,)))
+
+    assert [f"Flink 2.3.0 finds 0 keys, of {told}"] == failed(proof)
 
 
 def test_a_refusal_is_told_in_flinks_own_words(tmp_path):
