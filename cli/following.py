@@ -114,7 +114,7 @@ follow_options = as_one(
         "--work",
         metavar="FOLDER",
         default="",
-        help="A local folder for what is converted while the job runs.  [default: TARGET.following]",
+        help="A new or empty local folder for what is converted while the job runs.  [default: TARGET.following]",
     ),
     click.option(
         "--throttle",

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +55,9 @@ if TYPE_CHECKING:
     from ..progress import Progress
 
 _SUFFIX, _NOTES, _LOCK = ".following", "following.json", "lock"
+_HOME = re.compile(r"[0-9a-f]{32}-[0-9]+")
+"""The folder of a subtask."""
+_OURS = re.compile(rf"{_LOCK}|{_NOTES}(\.attempt-.*)?|{_HOME.pattern}")
 _TRIES = 3
 _AGAIN_S = 1.0
 
@@ -123,7 +127,8 @@ class Follower:
         target: The place of the new savepoint, which `finish` writes.
         job: The new types; None if they stay.
         options: The options of the migration; the same at each step.
-        work: A local folder for what is converted; by default that of the target, with `.following` at the end.
+        work: A local folder for what is converted, which must be new or empty at first; by default that of the target,
+            with `.following` at the end.
         most_bytes_per_s: How many bytes of the job's files are looked at in a second, at most; None: as fast as it can.
         allow_roots: Further folders that may contain files of the job's checkpoints, as in `Savepoint.open`.
         tell: Called with the status after each part of the work.
@@ -170,12 +175,18 @@ class Follower:
 
         Raises:
             UnsupportedFormat: No state can be followed; the error says why.
-            TargetExists: Another process follows or finishes in the same folder.
+            TargetExists: Another process follows or finishes in the same folder, or it has something else in it.
             StateShiftError: As in `stateshift.migrate`; what is converted stays, and the next call goes on.
         """
         with self._locked():
             if self.status.newest and not (self.work / _NOTES).exists():
-                shutil.rmtree(self.work, ignore_errors=True)
+                self._delete_work()
+                if not self._target.exists(METADATA):
+                    self.status = FollowStatus()
+                    raise StorageFailed(
+                        f"what was converted in {self.work} was deleted, and there is no savepoint in {self.target}",
+                        advice="follow again: it begins from the start",
+                    )
                 self.status = attrs.evolve(self.status, finished=True)
                 return self.status
             for left in reversed(range(_TRIES)):
@@ -261,8 +272,8 @@ class Follower:
                     home = self.work / f"{task.plan.operator_id}-{task.subtask}"
                     subtasks.append(FollowedSubtask(home, task, source, found, self._took))
         homes = {one.home.name for one in subtasks}
-        for home in self.work.iterdir():
-            if home.is_dir() and home.name not in homes:
+        for home in self._homes():
+            if home.name not in homes:
                 shutil.rmtree(home, ignore_errors=True)  # of a subtask that there is no more
         again = tuple(f"{one.home.name}: {one.begun_again}" for one in subtasks if one.begun_again)
         self.status = attrs.evolve(
@@ -327,12 +338,14 @@ class Follower:
 
         Raises:
             DeclarationError: Nothing was followed with this target.
-            TargetExists: It is finished already.
+            TargetExists: It is finished already, or the folder of the work has something else in it.
             StateShiftError: As in `stateshift.migrate`; what is converted stays, and another call goes on.
         """
         savepoint = Savepoint.open(snapshot, allow_roots=self._allow_roots)
         with self._locked(waits=True):
             notes, options = self._notes(), self._options
+            if not notes:
+                self._delete_work()  # which the lock has made
             if not notes and self._target.exists(METADATA):
                 raise TargetExists(
                     f"there is a savepoint in {self._target.place} already, and nothing is left to finish",
@@ -355,7 +368,7 @@ class Follower:
                 progress=progress,
                 brought_up=self._brought_up,
             )
-            shutil.rmtree(self.work, ignore_errors=True)
+            self._delete_work()
         return report
 
     def _brought_up(self, prepared: Preparation) -> Preparation:
@@ -373,15 +386,41 @@ class Follower:
             tasks.append(subtask.followed())
         return attrs.evolve(prepared, tasks=tuple(tasks))
 
+    def _homes(self) -> list[Path]:
+        return [path for path in self.work.iterdir() if _HOME.fullmatch(path.name)]
+
+    def _delete_work(self) -> None:
+        """Delete what is ours; the notes first, because nothing is to go on with the rest."""
+        (self.work / _NOTES).unlink(missing_ok=True)
+        for home in self._homes():
+            shutil.rmtree(home, ignore_errors=True)
+        (self.work / _LOCK).unlink(missing_ok=True)
+        with suppress(OSError):  # something else is there
+            self.work.rmdir()
+
+    def _require_own(self) -> None:
+        """Refuse a folder that was there before, with something else in it; raises `TargetExists`."""
+        try:
+            names = sorted(path.name for path in self.work.iterdir())
+        except FileNotFoundError:
+            return
+        other = next((name for name in names if not _OURS.fullmatch(name)), None)
+        if other is not None and _NOTES not in names:
+            raise TargetExists(
+                f"the folder of the work, {self.work}, has something else in it, such as {other}",
+                advice="name a folder for the work that is empty, or that does not exist",
+            )
+
     @contextmanager
     def _locked(self, *, waits: bool = False) -> Iterator[None]:
         """Let no other process work in the folder, until the `with` block ends.
 
         Raises:
-            TargetExists: Another process does.
+            TargetExists: Another process does, or the folder has something else in it.
         """
         import fcntl
 
+        self._require_own()
         try:
             self.work.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self.work / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)

@@ -12,6 +12,7 @@ from running_jobs import JOB, UID, RunningJob, contents
 
 from stateshift import (
     BigInt,
+    DeclarationError,
     Edits,
     Int32,
     Job,
@@ -20,6 +21,7 @@ from stateshift import (
     MigrationOptions,
     Operator,
     Savepoint,
+    StorageFailed,
     TargetExists,
     UnsupportedFormat,
     ValueNotConvertible,
@@ -324,6 +326,56 @@ def test_one_that_follows_sees_that_another_has_finished(job, follower):
         follower().finish(checkpoint)
 
 
+def test_one_that_follows_takes_a_deleted_folder_for_no_savepoint(job, follower):
+    job.checkpoint()
+    following = follower()
+    following.step()
+    shutil.rmtree(following.work)
+
+    with pytest.raises(StorageFailed, match="was deleted, and there is no savepoint"):
+        following.step()
+    assert following.step().is_up_to_date
+
+
+def test_a_folder_with_something_else_is_not_worked_in(job, tmp_path):
+    """All that is not ours would be in danger."""
+    file = tmp_path / "data" / "photos" / "one"
+    file.parent.mkdir(parents=True)
+    file.touch()
+    last = job.checkpoint()
+
+    following = Follower(job.checkpoints / JOB, tmp_path / "out", NEW, OPTIONS, work=tmp_path / "data")
+    for act in (following.step, lambda: following.finish(last)):
+        with pytest.raises(TargetExists, match="has something else in it, such as photos"):
+            act()
+
+    assert ["photos"] == [path.name for path in file.parents[1].iterdir()]
+
+
+def test_what_comes_into_the_folder_meanwhile_stays(job, tmp_path):
+    work = tmp_path / "data"
+    following = Follower(job.checkpoints / JOB, tmp_path / "out", NEW, OPTIONS, work=work)
+    job.checkpoint()
+    following.step()
+    (work / "photos").mkdir()
+    (work / "photos" / "one").touch()
+    last = job.checkpoint()
+    following.step()
+
+    following.finish(last)
+
+    assert ["data", "photos", "one"] == [path.name for path in (work, *work.rglob("*"))]
+
+
+def test_a_finish_without_anything_followed_leaves_no_folder(job, follower):
+    checkpoint = job.checkpoint()
+
+    with pytest.raises(DeclarationError, match="nothing was converted"):
+        follower().finish(checkpoint)
+
+    assert not follower().work.exists()
+
+
 def test_what_cannot_be_followed_is_told(job, tmp_path):
     job.checkpoint()
     following = Follower(
@@ -394,8 +446,6 @@ def test_values_get_one_time_of_reference(job, tmp_path):
 
 @pytest.mark.parametrize("is_local", [True, False])
 def test_the_folder_of_the_work(tmp_path, is_local):
-    from stateshift import DeclarationError
-
     if is_local:
         assert tmp_path / "out.following" == Follower(tmp_path, tmp_path / "out").work
     else:
