@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
@@ -208,10 +209,12 @@ class LinkedSnapshot:
         """The bytes of the files with entries."""
         return sum(file.stream.size for file in self.handle.shared)
 
-    def held_bytes(self) -> int:
-        """Return the bytes that only we hold: of files that the job has deleted since, and of copies."""
-        facts = [(self.folder / name).stat() for name in self.origins]
-        return sum(one.st_size for one in facts if one.st_nlink == 1)
+
+def held_bytes(snapshots: Iterable[LinkedSnapshot]) -> int:
+    """Return the bytes that only some snapshots hold: of files that the job has deleted since, and of copies."""
+    facts = [(one.folder / name).stat() for one in snapshots for name in one.origins]
+    links = Counter(one.st_ino for one in facts)
+    return sum({one.st_ino: one.st_size for one in facts if one.st_nlink == links[one.st_ino]}.values())
 
 
 def _identities(manifest: Manifest, origins: Mapping[str, str], backend_id: str) -> dict[str, Identities]:

@@ -47,7 +47,7 @@ from ..storage.files import Folder
 from ..transcode.executor_choice import choose_executor
 from ..transcode.factory import keeps_user_keys_apart
 from ..transcode.frames import add_keys
-from .checkpoints import LinkedSnapshot
+from .checkpoints import LinkedSnapshot, held_bytes
 from .comparison import changes, different_files
 from .database import ConvertedDatabase
 
@@ -234,7 +234,8 @@ class FollowedSubtask:
     @property
     def held_bytes(self) -> int:
         """The bytes of linked files that only we hold."""
-        return sum(self._snapshot(name).held_bytes() for name in self._record.snapshots)
+        names = self._record.snapshots | ({self._newest} - {""})
+        return held_bytes(map(self._snapshot, sorted(names)))
 
     @property
     def outstanding_bytes(self) -> int:

@@ -30,6 +30,7 @@ from stateshift import (
     migrate,
 )
 from stateshift.state.following import comparison, subtask
+from stateshift.state.following.checkpoints import newest_checkpoint
 from stateshift.state.following.database import ConvertedDatabase
 from stateshift.state.following.follower import Follower
 from stateshift.state.savepoint.verify import verify
@@ -305,6 +306,24 @@ def test_files_of_the_job_are_only_read_and_those_it_deletes_are_told(job, follo
     job.subsume(first)
     assert following._updated().linked_bytes > 0
     assert 0 == following.step().linked_bytes
+
+
+def test_files_of_several_snapshots_that_the_job_deletes_are_told_once(job, follower):
+    """The second one is linked, and not applied yet."""
+    first = job.checkpoint()
+    following = follower()
+    following.step()
+    job.put("count", min(job.entries("count")), number(1))
+    second = job.checkpoint()
+    following._link(newest_checkpoint(following._place))
+    for name in CONVERTED:
+        job.compact(name)
+    job.checkpoint()
+    for subsumed in (first, second):
+        job.subsume(subsumed)
+
+    sizes = {path.stat().st_ino: path.stat().st_size for path in following.work.rglob("snapshot-*/*.sst")}
+    assert sum(sizes.values()) == following._updated().linked_bytes
 
 
 def test_only_one_process_works_in_a_folder(job, follower):
