@@ -9,14 +9,16 @@ another, which Flink migrates by itself. So all ways end with the same class, bu
     Flink alone, canonical or native    take such a savepoint and stop; start the job with the new class from it
     with ours, canonical or native      the same, and `stateshift migrate` in between
     followed, a savepoint               while the job runs, a checkpoint of it is converted (`--follow`), and one key of
-                                        a hundred changes; then the same with a native savepoint, by `--finish`
+                                        a hundred changes; then it is stopped with a native savepoint, which the process
+                                        that follows waits for (`--until`)
     followed, a checkpoint              the same with a checkpoint that is triggered by hand, after which the job is
-                                        cancelled
+                                        cancelled, and another process ends the migration (`--finish`)
     followed, compacted                 a savepoint right after a compaction that has rewritten all files
     unchanged                           take a native savepoint, and start again with the old class
 
     take          from the call of stop to the end of the job
-    migrate       from the start of the command to its end: Python, all proofs, and Spark where it is started
+    migrate       from the start of the command to its end: Python, all proofs, and Spark where it is started; with
+                  `--until`, from the end of the job to the end of the command
     restore       from the submission of the job until its function is open: the state is there, and Flink's own
                   migration is done
     first record  from there until the job has processed its first record, whose value was found in state
@@ -102,14 +104,22 @@ class Runs:
 
     def migrate(self, source: Path, target: Path, *options: str) -> Seconds:
         """Migrate as a user does."""
+        return self.ended(self.begun(source, target, *options), time.perf_counter())
+
+    def begun(self, source: Path, target: Path, *options: object) -> subprocess.Popen[str]:
+        """Start the command."""
         command = [sys.executable, "-m", "stateshift", "migrate", source, target, *options]
         command += ["--job", f"{__package__}.downtime_job:job", "--target", "flink-2.3", "--json"]
         kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-        started = time.perf_counter()
-        ran = subprocess.run(list(map(str, command)), cwd=ROOT, env=kept, capture_output=True, text=True, check=False)
+        pipe = subprocess.PIPE
+        return subprocess.Popen(list(map(str, command)), cwd=ROOT, env=kept, stdout=pipe, stderr=pipe, text=True)
+
+    def ended(self, command: subprocess.Popen[str], started: float) -> Seconds:
+        """Wait for its end; give the seconds since a moment."""
+        told = command.communicate()
         seconds = time.perf_counter() - started
-        if ran.returncode:
-            raise SystemExit(ran.stdout + ran.stderr)
+        if command.returncode:
+            raise SystemExit("".join(told))
         return {"migrate": seconds}
 
 
@@ -208,23 +218,48 @@ def _native(runs: Runs, prepared: Path, target: Path) -> dict[str, Seconds]:
 
 
 def _follow(runs: Runs, prepared: Path, target: Path) -> dict[str, Seconds]:
-    found = {}
-    for way, stop, compacts in (
-        ("savepoint", ("stop", "NATIVE"), False),
-        ("checkpoint", ("cancel",), False),
-        ("compacted", ("stop", "NATIVE"), True),
-    ):
-        with runs.job(prepared, "before") as job:
-            job.ask("compact")  # else RocksDB does it at a moment of its own, soon after the start
-            checkpoint = Path(job.ask("checkpoint")["place"])
-            runs.migrate(checkpoint.parent, target, "--follow", "--once")
-            job.ask("change", runs.entries // _FOLLOWED, _FOLLOWED)
-            if compacts:
-                job.ask("compact")
-            last, taken = job.stop(*stop)
-        migrated = runs.migrate(last, target, "--finish")
-        found[f"followed, {way}"] = taken | migrated | runs.started(target, job.amount + 1)
-        runs.clear(target)
+    return {
+        "followed, savepoint": _until(runs, prepared, target, compacts=False),
+        "followed, checkpoint": _finished(runs, prepared, target),
+        "followed, compacted": _until(runs, prepared, target, compacts=True),
+    }
+
+
+def _until(runs: Runs, prepared: Path, target: Path, *, compacts: bool) -> Seconds:
+    with runs.job(prepared, "before") as job:
+        checkpoint = _followed_checkpoint(job)
+        following = runs.begun(checkpoint.parent, target, "--follow", "--until", checkpoint.parents[2] / "savepoints")
+        assert following.stdout is not None  # noqa: S101 - it is a pipe
+        while not json.loads(following.stdout.readline() or '{"up_to_date": true}')["up_to_date"]:
+            pass
+        _change(runs, job, compacts=compacts)
+        _, taken = job.stop("stop", "NATIVE")
+        migrated = runs.ended(following, time.perf_counter())
+    return _with_start(runs, target, job, taken | migrated)
+
+
+def _finished(runs: Runs, prepared: Path, target: Path) -> Seconds:
+    with runs.job(prepared, "before") as job:
+        runs.migrate(_followed_checkpoint(job).parent, target, "--follow", "--once")
+        _change(runs, job, compacts=False)
+        last, taken = job.stop("cancel")
+    return _with_start(runs, target, job, taken | runs.migrate(last, target, "--finish"))
+
+
+def _followed_checkpoint(job: FlinkJob) -> Path:
+    job.ask("compact")  # else RocksDB does it at a moment of its own, soon after the start
+    return Path(job.ask("checkpoint")["place"])
+
+
+def _change(runs: Runs, job: FlinkJob, *, compacts: bool) -> None:
+    job.ask("change", runs.entries // _FOLLOWED, _FOLLOWED)
+    if compacts:
+        job.ask("compact")
+
+
+def _with_start(runs: Runs, target: Path, job: FlinkJob, seconds: Seconds) -> Seconds:
+    found = seconds | runs.started(target, job.amount + 1)
+    runs.clear(target)
     return found
 
 

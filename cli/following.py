@@ -11,12 +11,10 @@ import attrs
 import click
 
 from ..serializers.errors import TargetExists
-from ..serializers.wording import json_text
 from ..state.progress import size_text
 from ..state.storage.stores import parted
-from .failures import Status
 from .options import allowed_roots, as_one, is_spark, refuse_options
-from .output import print_lines, print_notice, write_json
+from .output import print_json, print_lines, print_notice
 from .progress import show_progress
 from .render.migration import announce_run
 from .run_failures import failures_told
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
 
 _TOLD_EACH_S = 10.0
 _MEGABYTE = 1_000_000
-_ONLY_FOLLOWING = {"throttle", "interval", "once"}
+_ONLY_FOLLOWING = {"throttle", "interval", "once", "until"}
 """The arguments that only `--follow` takes."""
 _NOT_WHILE_FOLLOWING = {"downgrade", "dry_run", "master", "py_files"} | ONLY_OF_QUERIES | OF_CHANGES
 """The arguments that neither `--follow` nor `--finish` takes."""
@@ -50,6 +48,7 @@ class Following:
         throttle: How many megabytes of the job's files are looked at in a second; None: as many as can be.
         interval: How often to look for a new checkpoint, in seconds.
         once: Whether to end when the newest checkpoint is converted.
+        until: The folder to which the stop writes its savepoint; then the rest is converted. "": it is not watched.
     """
 
     follow: bool
@@ -58,6 +57,7 @@ class Following:
     throttle: float | None
     interval: float
     once: bool
+    until: str
 
     def follower(
         self, source: str, target: str, side: NewSide, options: MigrationOptions, told: _Told | None = None
@@ -68,7 +68,8 @@ class Following:
         most = None if self.throttle is None else self.throttle * _MEGABYTE
         return Follower(
             source, target, self._new_types(source, side, options), options,
-            work=self.work, most_bytes_per_s=most, allow_roots=allowed_roots(), tell=told or (lambda _: None),
+            work=self.work, most_bytes_per_s=most, allow_roots=allowed_roots(), until=self.until,
+            tell=told or (lambda _: None),
         )  # fmt: skip
 
     def _new_types(self, source: str, side: NewSide, options: MigrationOptions) -> JobDescription | None:
@@ -81,6 +82,8 @@ class Following:
 
         if self.follow and self.finish:
             raise click.UsageError("--follow is while the job runs, --finish after its stop: give one of them")
+        if self.once and self.until:
+            raise click.UsageError("--once ends before the stop, --until with it: give one of them")
         refuse_options("{} is not for --follow and --finish", names=_NOT_WHILE_FOLLOWING)
         if is_spark(source):
             raise click.UsageError("--follow and --finish are for jobs of Flink, not for checkpoints of Spark queries")
@@ -131,17 +134,35 @@ follow_options = as_one(
         help="With --follow: how often to look for a new checkpoint.",
     ),
     click.option("--once", is_flag=True, help="With --follow: end when the newest checkpoint is converted."),
+    click.option(
+        "--until",
+        metavar="FOLDER",
+        default="",
+        help="With --follow: the folder that the stop writes its savepoint to. When it is there, do as --finish does.",
+    ),
 )
 
 
 def follow(
-    source: str, target: str, side: NewSide, options: MigrationOptions, following: Following, *, with_json: bool
-) -> Status:
-    """Follow a job until the process is interrupted, or another one has finished; arguments as those of the command."""
+    source: str,
+    target: str,
+    side: NewSide,
+    options: MigrationOptions,
+    following: Following,
+    target_exists: str,
+    *,
+    with_json: bool,
+) -> MigrationReport | None:
+    """Follow a job until the process is interrupted, or another one has finished; arguments as those of the command.
+
+    Returns:
+        The report of the migration, if it was finished here.
+    """
     told = _Told(with_json=with_json)
     follower = following.follower(source, target, side, options, told)
+    stopped = ""
     with _interrupts_explained(follower):
-        while True:
+        while not stopped:
             try:
                 status = follower.step()
             except TargetExists:
@@ -150,20 +171,25 @@ def follow(
                 status = follower.status  # the process that finishes is at work
             told.tell(status)
             if status.finished or (following.once and status.is_up_to_date):
-                return Status.DONE
-            time.sleep(following.interval)
+                return None
+            stopped = follower.wait(following.interval)
+    print_notice(f"the job was stopped with {stopped}")
+    return _finished(follower, stopped, target_exists)
 
 
 def finish(
     source: str, target: str, side: NewSide, options: MigrationOptions, following: Following, target_exists: str
 ) -> MigrationReport:
     """Convert what a follower has left; arguments as those of the command."""
+    return _finished(following.follower(source, target, side, options), source, target_exists)
+
+
+def _finished(follower: Follower, snapshot: str, target_exists: str) -> MigrationReport:
     from ..state.publication.publish import IfTargetExists
 
-    follower = following.follower(source, target, side, options)
     with show_progress() as progress, failures_told(follower.target):
         return follower.finish(
-            source, target_exists=IfTargetExists(target_exists), announce=announce_run, progress=progress
+            snapshot, target_exists=IfTargetExists(target_exists), announce=announce_run, progress=progress
         )
 
 
@@ -190,9 +216,13 @@ class _Told:
             return
         self._last, self._told_s = now, time.monotonic()
         if self._with_json:
-            write_json(json_text(status.to_data()) + "\n")
+            print_json(status.to_data(), as_line=True)
             return
-        print_notice(*self._news("begins again", status.begun_again), *self._news("at the end", status.at_the_end))
+        print_notice(
+            *self._news("begins again", status.begun_again),
+            *self._news("at the end", status.at_the_end),
+            *self._news("passed over", status.passed_over),
+        )
         print_lines([_status_text(status)])
 
     def _news(self, what: str, lines: tuple[str, ...]) -> list[str]:

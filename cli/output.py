@@ -118,9 +118,9 @@ def write_json(text: str) -> None:
     write_text(encodable_json(text, sys.stdout.encoding or "utf-8"))
 
 
-def print_json(data: object) -> None:
-    """Print the JSON document of `--json`."""
-    write_json(json_text(data, indent=2) + "\n")
+def print_json(data: object, *, as_line: bool = False) -> None:
+    """Print the JSON document of `--json`, or one of those that come a line each."""
+    write_json(json_text(data, indent=None if as_line else 2) + "\n")
 
 
 def print_lines(lines: Iterable[str]) -> None:

@@ -28,6 +28,7 @@ from stateshift import (
 )
 from stateshift.state.formats.flink.handles import AbsoluteFileHandle, DatabaseFile, RelativeFileHandle
 from stateshift.state.formats.flink.metadata import METADATA, read_metadata, write_metadata
+from stateshift.state.formats.flink.properties import NATIVE_PROPERTIES
 
 UID = "op"
 JOB = "0123456789abcdef0123456789abcdef"
@@ -124,11 +125,11 @@ class RunningJob:
             self.checkpoints / self.job_id / f"chk-{self.number}", self.checkpoints / self.job_id / "shared"
         )
 
-    def savepoint(self, folder):
-        """Take a native savepoint: all files under new names."""
-        return self._write(folder, None)
+    def savepoint(self, folder, *, stops=False):
+        """Take a native savepoint: all files under new names; it may say that it stops the job."""
+        return self._write(folder, None, NATIVE_PROPERTIES.replace(b"\0\x04NONE", b"\0\x07SUSPEND") if stops else None)
 
-    def _write(self, target, shared):
+    def _write(self, target, shared, properties=None):
         self.flush()
         files = self.folder / "taken"
         shutil.rmtree(files, ignore_errors=True)
@@ -173,7 +174,9 @@ class RunningJob:
             return attrs.evolve(one, managed_keyed=keyed)
 
         operators = tuple(attrs.evolve(one, subtasks=tuple(map(subtask, one.subtasks))) for one in metadata.operators)
-        written = write_metadata(attrs.evolve(metadata, operators=operators, checkpoint_id=self.number))
+        properties = properties or metadata.properties
+        changed = {"operators": operators, "checkpoint_id": self.number, "properties": properties}
+        written = write_metadata(attrs.evolve(metadata, **changed))
         (target / METADATA).write_bytes(written)
         return target
 

@@ -91,10 +91,12 @@ Examples:
   stateshift migrate s3://b/sp-1 s3://b/sp-1-v2 --job accounts:job --master spark://host:7077 --py-files helpers.zip
   stateshift migrate spark:/data/old spark:/data/new --query clicks:build_query --fill 0:value.count=0
   stateshift migrate /data/checkpoints/JOB /data/sp-2 --job accounts:job --follow
+  stateshift migrate /data/checkpoints/JOB /data/sp-2 --job accounts:job --follow --until /data/savepoints
   stateshift migrate /data/sp-1 /data/sp-2 --job accounts:job --finish
 
 \b
---follow converts while the job runs, until Ctrl-C; after the stop --finish converts the rest, in seconds.
+--follow converts while the job runs, until Ctrl-C; after the stop --finish converts the rest, in seconds. With --until
+it does so by itself, as soon as the savepoint of the stop is there.
 --plan takes a file of `stateshift plan`, which then decides everything: the run does exactly that, or nothing; or a
 compiled plan of Flink SQL, with the new query.
 SOURCE is a savepoint, or a checkpoint: a native one becomes canonical, with a job or without.
@@ -156,13 +158,17 @@ def command(
     query wrote on a little data. Spark does not start a query on NEW before it is complete.
     """
     flink = proving.installation()
-    if flink is not None and (dry_run or following.follow or is_spark(source)):
-        words = "neither a dry run, nor --follow, nor state of Spark"
+    if flink is not None and (dry_run or (following.follow and not following.until) or is_spark(source)):
+        words = "neither a dry run, nor --follow without --until, nor state of Spark"
         raise click.UsageError(f"--prove flink proves a savepoint that was written: {words}")
     if following.follow:
-        refuse_options("{} is not for --follow; --finish has something to report", names={"html"})
-        return follow(source, target_place, side, options, following, with_json=with_json)
-    if following.finish:
+        if not following.until:
+            refuse_options("{} is not for --follow; --until and --finish have something to report", names={"html"})
+        followed = follow(source, target_place, side, options, following, target_exists, with_json=with_json)
+        if followed is None:
+            return Status.DONE
+        report = followed
+    elif following.finish:
         report = finish(source, target_place, side, options, following, target_exists)
     elif is_spark(source):
         report = migrate_spark(source, target_place, side.plan, dry_run=dry_run)
@@ -180,8 +186,11 @@ def command(
         shown = dry_run_page(report) if dry_run else migration_page(report, proven_lines)
         write_page(html, f"migration: {source}", shown)
     if with_json:
-        told = {} if proof is None else {"verified": to_data(report.target, proof[0]), "proof": proof[1]}
-        print_json(report.to_data() | {"start_command": start_command(report)} | told)
+        told: dict[str, Any] = (
+            {} if proof is None else {"verified": to_data(report.target, proof[0]), "proof": proof[1]}
+        )
+        told |= report.to_data() | {"start_command": start_command(report)}
+        print_json(told, as_line=following.follow)  # after the lines of the status
     else:
         _print(report, proof, downgrade, dry_run=dry_run)
     is_proven = proof is None or (proof[0].ok and proof[1] is not None and proof[1]["proven"])

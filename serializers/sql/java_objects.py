@@ -162,6 +162,22 @@ def read_java_object(source: DataInputView) -> Any:
     return _Reader(source).content()
 
 
+def enum_constant(data: bytes, *fields: str) -> str:
+    """Return the name of the constant of an enum to which fields lead from an object; "" where there is none.
+
+    Args:
+        data: A stream of one object, or other bytes.
+        fields: The names of fields, each of the object before it.
+    """
+    try:
+        found = read_java_object(DataInputView(data))
+    except CorruptSavepoint:
+        return ""
+    for name in fields:
+        found = found.get(name) if isinstance(found, JavaObject) else None
+    return found.constant.text if isinstance(found, JavaEnum) and found.constant is not None else ""
+
+
 @attrs.define
 class _Reader:
     source: DataInputView

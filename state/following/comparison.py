@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from contextlib import ExitStack
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
@@ -20,16 +20,18 @@ from ..formats.flink.sources import open_stream
 from ..rocksdb.options_file import DEFAULT_FAMILY
 from ..rocksdb.ranges import table_of
 from ..rocksdb.table_reader import open_table
+from ..storage.prefetch import ahead
 from ..transcode.executor_choice import ExecutorName, load_machine_code
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ..rocksdb.database import Database, Items
     from ..rocksdb.manifest import TableFile
     from ..rocksdb.table_reader import Records, Table
     from .checkpoints import LinkedSnapshot
 
+T = TypeVar("T")
 _PAIRS = 4096
 """How many changes are found at a time."""
 _DENSE = 0.25
@@ -69,18 +71,36 @@ def different_files(snapshots: Sequence[LinkedSnapshot]) -> dict[str, list[Diffe
 
 
 @attrs.frozen
-class Change:
-    """A key whose value is not the same in all of some snapshots.
+class Changes:
+    """Keys whose values are not the same in all of some snapshots, in order.
 
     Attributes:
-        key: The key.
-        before: Its value in each of the earlier ones; None: it has none.
-        after: Its value in the new one.
+        keys: The keys.
+        before: Their values in each of the earlier snapshots; None: it has none.
+        after: Their values in the new one.
     """
 
-    key: bytes
-    before: tuple[bytes | None, ...]
-    after: bytes | None
+    keys: list[bytes]
+    before: list[list[bytes | None]]
+    after: list[bytes | None]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of the keys and of their new values."""
+        return sum(map(len, self.keys)) + sum(len(value) for value in self.after if value is not None)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Changes]) -> Changes:
+        """Return several, at least one, as one."""
+        columns = zip(*(one.before for one in parts), strict=True)
+        return cls(_chained(one.keys for one in parts), [*map(_chained, columns)], _chained(one.after for one in parts))
+
+
+def _chained(lists: Iterable[list[T]]) -> list[T]:
+    return [*chain.from_iterable(lists)]
 
 
 def changes(
@@ -91,7 +111,7 @@ def changes(
     start: bytes,
     stop: bytes,
     executor: ExecutorName = ExecutorName.OBJECTS,
-) -> Iterator[tuple[bytes, list[Change]]]:
+) -> Iterator[tuple[bytes, Changes]]:
     """Yield the entries of a state that differ between databases, some at a time, with the key up to which these are.
 
     Args:
@@ -114,7 +134,7 @@ def changes(
             for file in files if is_sparse else ():
                 stored = {one.name: one.stream for one in file.snapshot.handle.shared}
                 stream = opened.enter_context(open_stream(stored[file.listed.name], file.snapshot.source))
-                tables.append(open_table(stream, file.listed))
+                tables.append(open_table(stream, file.listed, executor))
             deleted = _joined([one for table in tables for one in table.range_deletions()], start, stop)
         except UnsupportedFormat:  # only RocksDB reads such a file
             is_sparse = False
@@ -126,13 +146,13 @@ def changes(
             by_blocks = executor is ExecutorName.NUMBA and len(databases) == 2
             blocks = [one.by_blocks(state, start, stop) for one in databases] if by_blocks else []
             if blocks and None not in blocks:
-                yield from _compared_by_blocks(*(one for one in blocks if one is not None))
+                yield from _compared_by_blocks(*(ahead(one) for one in blocks if one is not None))
             else:
                 yield from _compared([one.items(state, start, stop) for one in databases])
 
 
 def _keys(blocks: Iterator[Records]) -> Iterator[list[bytes]]:
-    return (list(dict.fromkeys(map(records.key, range(len(records))))) for records in blocks)
+    return (list(dict.fromkeys(records.keys())) for records in blocks)
 
 
 def _listed(items: Iterator[Items]) -> Iterator[list[bytes]]:
@@ -174,14 +194,18 @@ def _joined(ranges: Sequence[tuple[bytes, bytes, int]], start: bytes, stop: byte
 
 def _looked_up(
     state: str, databases: Sequence[Database], candidates: Iterator[list[bytes]]
-) -> Iterator[tuple[bytes, list[Change]]]:
+) -> Iterator[tuple[bytes, Changes]]:
     for keys in candidates:
         *before, after = (one.values(state, keys) for one in databases)
-        rows = zip(keys, zip(*before, strict=True), after, strict=True)
-        yield keys[-1], [Change(*row) for row in rows if any(value != row[2] for value in row[1])]
+        rows = [row for row, value in enumerate(after) if any(values[row] != value for values in before)]
+        yield keys[-1], Changes(_taken(keys, rows), [_taken(values, rows) for values in before], _taken(after, rows))
 
 
-def _compared(sources: Sequence[Iterator[Items]]) -> Iterator[tuple[bytes, list[Change]]]:
+def _taken(values: Sequence[T], rows: Iterable[int]) -> list[T]:
+    return [values[row] for row in rows]
+
+
+def _compared(sources: Sequence[Iterator[Items]]) -> Iterator[tuple[bytes, Changes]]:
     """Compare all entries, which come from each database in the order of their keys."""
     empty: Items = ((), ())
     held = [next(source, empty) for source in sources]
@@ -189,11 +213,11 @@ def _compared(sources: Sequence[Iterator[Items]]) -> Iterator[tuple[bytes, list[
         bound = min(keys[-1] for keys, _ in held if keys)
         ends = [bisect_right(keys, bound) for keys, _ in held]
         parts = [(keys[:end], values[:end]) for (keys, values), end in zip(held, ends, strict=True)]
-        found: list[Change] = []
+        found = Changes([], [[] for _ in sources[1:]], [])
         if any(part != parts[0] for part in parts):
             *before, after = (dict(zip(*part, strict=True)) for part in parts)
-            differing = {key for one in before for key, _ in one.items() ^ after.items()}
-            found = [Change(key, tuple(one.get(key) for one in before), after.get(key)) for key in sorted(differing)]
+            differing = sorted({key for one in before for key, _ in one.items() ^ after.items()})
+            found = Changes(differing, [[*map(one.get, differing)] for one in before], [*map(after.get, differing)])
         yield bound, found
         held = [
             (keys[end:], values[end:]) if end < len(keys) else next(source, empty)
@@ -201,7 +225,7 @@ def _compared(sources: Sequence[Iterator[Items]]) -> Iterator[tuple[bytes, list[
         ]
 
 
-def _compared_by_blocks(before: Iterator[Records], after: Iterator[Records]) -> Iterator[tuple[bytes, list[Change]]]:
+def _compared_by_blocks(before: Iterator[Records], after: Iterator[Records]) -> Iterator[tuple[bytes, Changes]]:
     """Compare all entries of two databases, by machine code."""
     import numpy as np
 
@@ -214,24 +238,26 @@ def _compared_by_blocks(before: Iterator[Records], after: Iterator[Records]) -> 
         ]
         code.differing_entries(*both[0], *both[1], pairs, result)
         at, to, count = result.tolist()
-        rows = pairs[: 2 * count].reshape(count, 2).tolist()
+        olds, news = (pairs[place : 2 * count : 2].tolist() for place in (0, 1))
         bound = max(one.key(row - 1) for one, row in ((old, at), (new, to)) if row)
-        yield bound, [_change(old, new, *row) for row in rows]
+        yield bound, _changed(old, olds, new, news)
         if at == len(old):
             old, result[0] = next(before, None), 0
         if to == len(new):
             new, result[1] = next(after, None), 0
     while old is not None:
         rest = range(int(result[0]), len(old))
-        yield old.key(len(old) - 1), [Change(old.key(row), (old.value(row),), None) for row in rest]
+        yield old.key(len(old) - 1), _changed(old, rest, old, [-1] * len(rest))
         old, result[0] = next(before, None), 0
     while new is not None:
         rest = range(int(result[1]), len(new))
-        yield new.key(len(new) - 1), [Change(new.key(row), (None,), new.value(row)) for row in rest]
+        yield new.key(len(new) - 1), _changed(new, [-1] * len(rest), new, rest)
         new, result[1] = next(after, None), 0
 
 
-def _change(old: Records, new: Records, before: int, after: int) -> Change:
-    """Return the change of a key by the indexes of its entries; -1: there it has none."""
-    key = old.key(before) if before >= 0 else new.key(after)
-    return Change(key, (old.value(before) if before >= 0 else None,), new.value(after) if after >= 0 else None)
+def _changed(old: Records, olds: Sequence[int], new: Records, news: Sequence[int]) -> Changes:
+    """Return the changes of some keys by the indexes of their entries; -1: there a key has none."""
+    pairs = zip(olds, news, strict=True)
+    keys = [old.key(before) if before >= 0 else new.key(after) for before, after in pairs]
+    values = [[one.value(row) if row >= 0 else None for row in rows] for one, rows in ((old, olds), (new, news))]
+    return Changes(keys, values[:1], values[1])

@@ -40,6 +40,7 @@ from ..publication.publish import IfTargetExists
 from ..savepoint.reader import Savepoint
 from ..storage.files import Folder
 from .checkpoints import newest_checkpoint
+from .stopping import StoppingSavepoints
 from .subtask import Followable, FollowedSubtask
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ _HOME = re.compile(r"[0-9a-f]{32}-[0-9]+")
 _OURS = re.compile(rf"{_LOCK}|{_NOTES}(\.attempt-.*)?|{_HOME.pattern}")
 _TRIES = 3
 _AGAIN_S = 1.0
+_LOOK_S = 0.05
+"""How often a local folder is looked at for the savepoint of the stop: the job stands still meanwhile."""
 
 
 @attrs.frozen
@@ -76,6 +79,7 @@ class FollowStatus:
         states: The states that are followed, each as operator and name.
         at_the_end: The states that are converted at the end only, each with the reason.
         begun_again: The subtasks that began again since the process started, each with the reason.
+        passed_over: Savepoints that appeared where the stop writes its own, and are not that, each with the reason.
         finished: Whether another process has called `finish`, so that there is nothing left to follow.
     """
 
@@ -88,6 +92,7 @@ class FollowStatus:
     states: tuple[str, ...] = ()
     at_the_end: tuple[str, ...] = ()
     begun_again: tuple[str, ...] = ()
+    passed_over: tuple[str, ...] = ()
     finished: bool = False
 
     @property
@@ -131,6 +136,7 @@ class Follower:
             with `.following` at the end.
         most_bytes_per_s: How many bytes of the job's files are looked at in a second, at most; None: as fast as it can.
         allow_roots: Further folders that may contain files of the job's checkpoints, as in `Savepoint.open`.
+        until: The folder to which the stop will write its savepoint, for `wait`; a local path, or a URI of any store.
         tell: Called with the status after each part of the work.
 
     Raises:
@@ -147,6 +153,7 @@ class Follower:
         work: str | os.PathLike[str] = "",
         most_bytes_per_s: float | None = None,
         allow_roots: Iterable[AllowedRoot] = (),
+        until: str | os.PathLike[str] = "",
         tell: Callable[[FollowStatus], None] = lambda _: None,
     ) -> None:
         self._place, self._target, self._job, self._options = Folder.at(checkpoints), Folder.at(target), job, options
@@ -157,6 +164,7 @@ class Follower:
             )
         self.work = Path(work or f"{self._target.place}{_SUFFIX}").absolute()
         self._most, self._allow_roots, self._tell = most_bytes_per_s, tuple(allow_roots), tell
+        self._stop = StoppingSavepoints(Folder.at(until), self._allow_roots) if until else None
         self._rates, self._completed_s, self._told_s = _Rates(), 0.0, 0.0
         self._subtasks: list[FollowedSubtask] = []
         self.status = FollowStatus()
@@ -189,6 +197,7 @@ class Follower:
                     )
                 self.status = attrs.evolve(self.status, finished=True)
                 return self.status
+            self._begin()
             for left in reversed(range(_TRIES)):
                 newest = newest_checkpoint(self._place)
                 if newest is None or newest.place == self.status.checkpoint:
@@ -204,6 +213,39 @@ class Follower:
                 self._apply()
                 break
         return self._updated()
+
+    def _begin(self) -> None:
+        """Note which savepoints were there before the job was followed."""
+        if self._stop is not None and self._stop.earlier is None:
+            notes = self._notes()
+            self._stop.begin(notes.get("earlier"))
+            if notes and "earlier" not in notes:
+                self._note({})
+
+    def wait(self, seconds: float) -> str:
+        """Wait until it is time for the next step, or the job is stopped.
+
+        Args:
+            seconds: How long, at most.
+
+        Returns:
+            The place of the savepoint with which the job was stopped, for `finish`; "": it goes on, as far as is known.
+
+        Raises:
+            CorruptSavepoint, UntrustedPlace: It cannot be read.
+        """
+        end, stop = time.monotonic() + seconds, self._stop
+        while True:
+            left = end - time.monotonic()
+            if stop is None or not self._subtasks:
+                time.sleep(max(left, 0))
+                return ""
+            found = stop.find({one.backend_id for one in self._subtasks})
+            passed_over = tuple(f"{name}: {why}" for name, why in stop.passed_over.items())
+            self.status = attrs.evolve(self.status, passed_over=passed_over)
+            if found or left <= 0:
+                return found
+            time.sleep(min(left, _LOOK_S) if stop.place.is_local else left)
 
     def _link(self, checkpoint: Folder) -> None:
         began = time.monotonic()
@@ -245,10 +287,13 @@ class Follower:
         prepared = prepare(savepoint, self._job, options)
         time_of = prepared.plan.reference_time
         if not notes:
-            self.work.mkdir(parents=True, exist_ok=True)
-            told = {"reference_time": None if time_of is None else time_text(time_of)}
-            Folder.at(self.work).write(_NOTES, json.dumps(told).encode())
+            self._note({"reference_time": None if time_of is None else time_text(time_of)})
         return prepared
+
+    def _note(self, added: dict[str, Any]) -> None:
+        self.work.mkdir(parents=True, exist_ok=True)
+        earlier = {} if self._stop is None else {"earlier": sorted(self._stop.earlier or ())}
+        Folder.at(self.work).write(_NOTES, json.dumps(self._notes() | added | earlier).encode())
 
     def _notes(self) -> dict[str, Any]:
         try:

@@ -31,7 +31,7 @@ from ...serializers.errors import (
     located,
 )
 from ..formats.flink.database_files import open_database_of
-from ..formats.flink.database_stream import DatabaseStreamReader
+from ..formats.flink.database_stream import DatabaseStreamReader, framed_entries
 from ..formats.flink.handles import DatabaseHandle, InlineHandle
 from ..formats.flink.keyed_readers import open_keyed, read_header
 from ..key_groups import prefix_size
@@ -45,14 +45,20 @@ from ..migration.tasks import NOTHING_KEPT
 from ..progress import count_bytes
 from ..storage.files import Folder
 from ..transcode.executor_choice import choose_executor
+<<<<<<< HEAD
 from ..transcode.factory import keeps_user_keys_apart
 from ..transcode.frames import add_keys
 from .checkpoints import LinkedSnapshot, held_bytes
 from .comparison import changes, different_files
+=======
+from ..transcode.frames import survey
+from .checkpoints import LinkedSnapshot
+from .comparison import Changes, changes, different_files
+>>>>>>> 8ded85b9a (A process that follows a job ends the migration itself once the savepoint of the stop is there; changes are found by machine code)
 from .database import ConvertedDatabase
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
     from ..formats.flink.blocks import Block
@@ -60,7 +66,6 @@ if TYPE_CHECKING:
     from ..migration.tasks import KeyedTask
     from ..rocksdb.database import Items
     from ..transcode.executor_choice import ExecutorName
-    from .comparison import Change
 
 _PROGRESS, _CONVERTED, _SNAPSHOT = "progress.json", "converted", "snapshot-"
 _NOTED_EACH_S = 20.0
@@ -177,7 +182,7 @@ class FollowedSubtask:
         self._delete_others()
 
     def _identity(self) -> dict[str, str]:
-        task, handle = self._task, self._found.stored.handle
+        task = self._task
         followed = tuple(
             state for state in task.plan.states if state.kind.is_keyed and state.name in self._found.states
         )
@@ -190,7 +195,7 @@ class FollowedSubtask:
             "the plan": hashlib.sha256(json.dumps(planned, sort_keys=True).encode()).hexdigest(),
             "the description of the states": hashlib.sha256(header.data).hexdigest(),
             "the key groups": f"{task.key_groups.start}-{task.key_groups.stop - 1} of {task.max_parallelism}",
-            "the id of the backend": handle.backend_id,
+            "the id of the backend": self.backend_id,
         }
 
     @cached_property
@@ -230,6 +235,11 @@ class FollowedSubtask:
     @cached_property
     def _read(self) -> dict[str, LinkedSnapshot]:
         return {}
+
+    @property
+    def backend_id(self) -> str:
+        """The id of the backend that is followed."""
+        return self._found.stored.handle.backend_id
 
     @property
     def held_bytes(self) -> int:
@@ -385,12 +395,12 @@ class FollowedSubtask:
                     self._apply_state(state, found, conversion)
                 self._tell(sum(file.listed.size for file in different[state]))
 
-    def _apply_state(self, state: str, found: Iterator[tuple[bytes, list[Change]]], conversion: _Conversion) -> None:
-        held: list[Change] = []
+    def _apply_state(self, state: str, found: Iterator[tuple[bytes, Changes]], conversion: _Conversion) -> None:
+        held: list[Changes] = []
         size, noted_s = 0, time.monotonic()
         for last, some in found:
-            held += some
-            size += sum(len(one.key) + len(one.after or b"") for one in some)
+            held.append(some)
+            size += some.size_bytes
             is_due = time.monotonic() - noted_s > _NOTED_EACH_S
             if size > _PIECE_BYTES or is_due:
                 self._write(state, held, conversion)
@@ -401,15 +411,16 @@ class FollowedSubtask:
                 self._note()
         self._write(state, held, conversion)
 
-    def _write(self, state: str, found: Sequence[Change], conversion: _Conversion) -> None:
+    def _write(self, state: str, parts: Sequence[Changes], conversion: _Conversion) -> None:
         """Put what the new values have become, delete what only the earlier ones had become, and count both."""
-        if not found:
+        if not any(map(len, parts)):
             return
-        puts, added = conversion.converted(state, [(one.key, one.after) for one in found])
+        found = Changes.joined(parts)
+        puts, added = conversion.converted(state, found.keys, found.after)
         gone, counts = set[bytes](), self._record.running.setdefault(state, {})
-        for at in range(len(found[0].before)):
-            before, removed = conversion.removed(state, [(one.key, one.before[at]) for one in found])
-            gone |= before - puts.keys()
+        for at, values in enumerate(found.before):
+            before, removed = conversion.removed(state, found.keys, values)
+            gone |= set(before) - puts.keys()
             if at == 0:
                 for name, count in attrs.asdict(added).items():
                     changed = counts.get(name, 0) + count - getattr(removed, name)
@@ -452,7 +463,9 @@ class _Conversion:
         info = self.stored.states[self.stored.state_id(state)]
         return new_name(info, self.task.plan.state(state, keyed=True))
 
-    def removed(self, state: str, items: Sequence[tuple[bytes, bytes | None]]) -> tuple[set[bytes], Tally]:
+    def removed(
+        self, state: str, keys: Sequence[bytes], values: Sequence[bytes | None]
+    ) -> tuple[Collection[bytes], Tally]:
         """Return the keys of what some entries had become, and the counts, as `converted`.
 
         Values are converted for that only where entries get other keys, or some are left out.
@@ -460,21 +473,25 @@ class _Conversion:
         plan = self.task.plan.state(state, keyed=True)
         value = None if plan is None or plan.action is not StateAction.CONVERT else plan.value
         if plan is None or value is None or value.expired_until_ms is not None or plan.user_key is not None:
-            entries, tally = self.converted(state, items)
-            return {*entries}, tally
-        keys = {key for key, stored in items if stored is not None}
-        count, checksum = len(keys), add_keys(0, keys)
-        return keys, Tally(read=count, written=count, entries=count, keys_read=checksum, keys_written=checksum)
+            entries, tally = self.converted(state, keys, values)
+            return entries.keys(), tally
+        there = [key for key, stored in zip(keys, values, strict=True) if stored is not None]
+        count = len(there)
+        checksum = survey(framed_entries(there, [b""] * count), b"", self.executor).keys
+        return there, Tally(read=count, written=count, entries=count, keys_read=checksum, keys_written=checksum)
 
-    def converted(self, state: str, items: Sequence[tuple[bytes, bytes | None]]) -> tuple[dict[bytes, bytes], Tally]:
-        """Return what some entries of a state become, and the counts; those without a value are left out.
+    def converted(
+        self, state: str, keys: Sequence[bytes], values: Sequence[bytes | None]
+    ) -> tuple[dict[bytes, bytes], Tally]:
+        """Return what some entries of a state become, and the counts.
 
         Args:
             state: The stored name of the state.
-            items: The entries, in the order of their keys.
+            keys: The keys of the entries, in order.
+            values: Their values; None: there is no such entry.
         """
         task, tallies = self.task, {info.name: Tally() for info in self.stored.states}
-        there = [(key, value) for key, value in items if value is not None]
+        there = [(key, value) for key, value in zip(keys, values, strict=True) if value is not None]
         if not there:
             return {}, tallies[state]
         prefix = prefix_size(task.max_parallelism)

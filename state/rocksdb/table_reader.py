@@ -11,6 +11,7 @@ file. Source: the description of the format in RocksDB's wiki.
 
 from __future__ import annotations
 
+import struct
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Self
 
@@ -37,6 +38,7 @@ _PROPERTIES, _RANGE_DELETIONS, _INDEX = b"rocksdb.properties", b"rocksdb.range_d
 _PASSED_OVER = (b"filter.", b"fullfilter.", b"partitionedfilter.")
 _SEARCHED, _IN_PARTS = 0, 2
 _PREFIX = "rocksdb."
+_LENGTH = struct.Struct(">i")
 _KNOWN = frozenset((
     "block.based.table.index.type", "block.based.table.prefix.filtering", "block.based.table.whole.key.filtering",
     "column.family.id", "column.family.name", "comparator", "compression", "compression_options",
@@ -81,6 +83,12 @@ class Records:
     def key(self, row: int) -> bytes:
         """Return the user key of an entry."""
         return bytes(self.data[self.places[row] + 4 : self._key_end(row)])
+
+    def keys(self) -> list[bytes]:
+        """Return the user key of each entry."""
+        data, size_of = bytes(self.data[: self.places[len(self)]]), _LENGTH.unpack_from
+        starts = [int(place) + _LENGTH.size for place in self.places[: len(self)]]
+        return [data[start : start + size_of(data, start - _LENGTH.size)[0]] for start in starts]
 
     def value(self, row: int) -> bytes:
         """Return the value of an entry; of a deletion it is empty."""

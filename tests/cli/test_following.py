@@ -45,6 +45,34 @@ def test_following_then_finishing(run, job, tmp_path):
     assert verify(Savepoint.open(tmp_path / "out")).ok
 
 
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_following_until_the_stop(job, tmp_path, options):
+    """One process does it all: a savepoint after which the job goes on is told and passed over."""
+    job.checkpoint()
+    command = [sys.executable, "-m", "stateshift", "migrate", job.checkpoints, "out", "--job", "counting:job"]
+    command += ["--follow", "--until", tmp_path / "savepoints", "--interval", "0.1", *options]
+    process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert "chk-1" in process.stdout.readline()
+    job.savepoint(tmp_path / "savepoints" / "savepoint-1")
+    job.delete("count", min(job.entries("count")))
+    job.checkpoint()
+    assert "chk-2" in process.stdout.readline()
+    job.delete("count", min(job.entries("count")))
+    last = job.savepoint(tmp_path / "savepoints" / "savepoint-2", stops=True)
+    out, told = process.communicate(timeout=60)
+
+    assert 0 == process.returncode
+    assert "passed over: savepoint-1: it does not say that its job ended with it" in " ".join(told.split()) or options
+    assert f"the job was stopped with {last}" in " ".join(told.split())
+    if options:
+        *_, report = map(json.loads, out.splitlines())
+        assert str(tmp_path / "out") in report["start_command"]
+    else:
+        assert "98 entries of 1 state converted" in out
+    assert 98 == len(contents(tmp_path / "out")["count"])
+    assert not (tmp_path / "out.following").exists()
+
+
 def test_each_line_of_json_is_a_status(run, job):
     job.checkpoint()
     ran = run("migrate", job.checkpoints / JOB, "out", "--job", "counting:job", "--follow", "--once", "--json")
@@ -78,6 +106,8 @@ def test_an_interrupt_says_that_nothing_is_lost(job, tmp_path, how):
         (["--follow", "--dry-run"], "--dry-run is not for --follow and --finish"),
         (["--finish", "--master", "local"], "--master is not for"),
         (["--throttle", "3"], "--throttle is only for --follow"),
+        (["--until", "there"], "--until is only for --follow"),
+        (["--follow", "--once", "--until", "there"], "--once ends before the stop, --until with it"),
         (["--work", "here"], "--work is only for --follow"),
     ],
 )

@@ -22,7 +22,7 @@ from .keyed_stream import RUN_BYTES, KeyedReader
 from .meta_info import MetaInfoKind
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     from ...rocksdb.database import Items
     from ...rocksdb.table_reader import Records
@@ -217,7 +217,7 @@ class _Family:
             stop = len(self._keys) if self._keys[-1] < end else bisect_left(self._keys, end, self._at)
             if stop > self._at:
                 keys, values = self._keys[self._at : stop], self._values[self._at : stop]
-                parts.append(_framed(keys, values))
+                parts.append(framed_entries(keys, values))
                 entries += len(keys)
                 size += len(parts[-1])
                 last = size - 2 * _LENGTH_BYTES - len(keys[-1]) - len(values[-1])
@@ -272,7 +272,7 @@ def _with_margin(parts: list[bytes]) -> memoryview:
     return memoryview(bytearray().join((*parts, _MARGIN)))[:-MARGIN_BYTES]
 
 
-def _framed(keys: tuple[bytes, ...], values: tuple[bytes, ...]) -> bytes:
+def framed_entries(keys: Sequence[bytes], values: Sequence[bytes]) -> bytes:
     """Return entries in the canonical format, without Python code for each."""
     parts = [b""] * (4 * len(keys))
     parts[0::4] = map(_lengths.__getitem__, map(len, keys))

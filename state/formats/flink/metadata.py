@@ -39,7 +39,7 @@ from .handles import (
     OperatorStateHandle,
     StreamHandle,
 )
-from .properties import CANONICAL_PROPERTIES, check_properties
+from .properties import CANONICAL_PROPERTIES, check_properties, ends_job
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -153,6 +153,11 @@ class SavepointMetadata:
         """The handles of all operators' streams, inline or in files."""
         for operator in self.operators:
             yield from operator.streams
+
+    @property
+    def ends_job(self) -> bool:
+        """Whether its job ended with it, as Flink says from version 4 on."""
+        return ends_job(self.properties)
 
     @property
     def stored_by(self) -> str:

@@ -6,7 +6,7 @@ import pytest
 from rocksdb_files import Written, listed, written_by_chance
 
 from stateshift.state.following import comparison
-from stateshift.state.following.comparison import Change
+from stateshift.state.following.comparison import Changes
 from stateshift.state.rocksdb.newest_entries import newest_entries
 from stateshift.state.storage.files import Folder
 
@@ -30,13 +30,14 @@ def test_all_changes_are_found_once_and_up_to_a_key(tmp_path, monkeypatch, seed,
 
     found, bounds = [], []
     for bound, some in comparison._compared_by_blocks(entries(tmp_path / "0"), entries(tmp_path / "1")):
-        assert all(not bounds or bounds[-1] < change.key for change in some)
-        assert all(change.key <= bound for change in some)
-        found += some
+        assert all(not bounds or bounds[-1] < key for key in some.keys)
+        assert all(key <= bound for key in some.keys)
+        found.append(some)
         bounds.append(bound)
 
     keys = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
-    assert [Change(key, (before.get(key),), after.get(key)) for key in keys] == found
+    expected = Changes(keys, [[*map(before.get, keys)]], [*map(after.get, keys)])
+    assert Changes.joined([Changes([], [[]], []), *found]) == expected
     assert sorted(bounds) == bounds
     if bounds:
         assert bounds[-1] >= max([*before, *after])

@@ -28,7 +28,12 @@ from stateshift.state.formats.flink.metadata import (
     read_metadata,
     write_metadata,
 )
-from stateshift.state.formats.flink.properties import CANONICAL_PROPERTIES, check_properties
+from stateshift.state.formats.flink.properties import (
+    CANONICAL_PROPERTIES,
+    NATIVE_PROPERTIES,
+    check_properties,
+    ends_job,
+)
 
 streams = st.one_of(
     st.builds(InlineHandle, st.text(max_size=8), st.binary(max_size=20)),
@@ -265,3 +270,11 @@ def test_channel_state_says_that_this_is_no_savepoint():
 
     with pytest.raises(UnsupportedFormat, match="2 channel states"):
         read_metadata(target.getvalue())
+
+
+@pytest.mark.parametrize("action", ["SUSPEND", "TERMINATE"])
+def test_whether_a_job_ends_with_a_savepoint_is_read(action):
+    stopped = NATIVE_PROPERTIES.replace(b"\0\x04NONE", len(action).to_bytes(2, "big") + action.encode())
+
+    assert ends_job(stopped)
+    assert not any(map(ends_job, (NATIVE_PROPERTIES, CANONICAL_PROPERTIES, stopped[:-1], b"", b"\xac\xed\0\5\x70")))
