@@ -45,16 +45,10 @@ from ..migration.tasks import NOTHING_KEPT
 from ..progress import count_bytes
 from ..storage.files import Folder
 from ..transcode.executor_choice import choose_executor
-<<<<<<< HEAD
 from ..transcode.factory import keeps_user_keys_apart
-from ..transcode.frames import add_keys
-from .checkpoints import LinkedSnapshot, held_bytes
-from .comparison import changes, different_files
-=======
 from ..transcode.frames import survey
-from .checkpoints import LinkedSnapshot
+from .checkpoints import LinkedSnapshot, held_bytes
 from .comparison import Changes, changes, different_files
->>>>>>> 8ded85b9a (A process that follows a job ends the migration itself once the savepoint of the stop is there; changes are found by machine code)
 from .database import ConvertedDatabase
 
 if TYPE_CHECKING:
