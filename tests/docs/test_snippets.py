@@ -55,6 +55,9 @@ NOT_RUN_PREFIXES = (
 )
 NOT_RUN = {
     "$ flink stop --type native --savepointPath /data/savepoints JOB": "no Flink cluster here",
+    "$ stateshift migrate /data/checkpoints/JOB accounts-v2 --job counting:job --follow --until /data/savepoints": (
+        "no Flink cluster here"
+    ),
     "$ stateshift check spark:tests/fixtures/spark-4.3/checksums/checkpoint --query clicks:changed": (
         "each check starts Spark; the same is checked in Python"
     ),
