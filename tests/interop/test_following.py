@@ -88,11 +88,13 @@ def test_a_running_job_is_followed_and_starts_on_the_result(flink, flink_restore
     ready, place = flink("2.3"), tmp_path / "checkpoints"
     with running(ready, place, "--interval-ms", "300", "--parallelism", "2") as tell:
         checkpoints_of(place, 2)
-        follower = Follower(place, tmp_path / "out", followed_job.NEW)
+        follower = Follower(place, tmp_path / "out", followed_job.NEW, until=tmp_path / "savepoints")
         for _ in range(2):
             checkpoints_of(place, 1)
             follower.step()
+            assert "" == follower.wait(0)
         last = savepoint(tell, tmp_path / "savepoints")
+    assert str(last) == follower.wait(0)
     follower.finish(last)
 
     require_same(last, tmp_path / "out", tmp_path / "full")
