@@ -228,7 +228,10 @@ class _Sampler:
                 has_op_list = rewriter is None or program_of(rewriter.plan, rewriter.framing) is not None
                 self.has_op_lists |= has_op_list
                 by_blocks = rewriter is not None and has_op_list and here is ExecutorName.NUMBA
-                timed = _begin_of(block, BLOCK_ENTRIES, BLOCK_BYTES) if by_blocks else sample
+                timed = sample
+                if by_blocks:
+                    is_short = len(block.data) <= 2 * BLOCK_BYTES
+                    timed = block if is_short else _begin_of(block, BLOCK_ENTRIES, BLOCK_BYTES)
                 part, began = len(sample.data) / max(len(timed.data), 1), time.thread_time()
                 written += len(_rewritten(rewriter, timed).data) * part
                 if rewriter is not None and (self._is_timed or not has_op_list):
