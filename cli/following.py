@@ -173,7 +173,7 @@ def follow(
             if status.finished or (following.once and status.is_up_to_date):
                 return None
             stopped = follower.wait(following.interval)
-    print_notice(f"the job was stopped with {stopped}")
+    print_notice(f"the savepoint of the stop is there: {stopped}")
     return _finished(follower, stopped, target_exists)
 
 

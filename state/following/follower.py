@@ -223,13 +223,13 @@ class Follower:
                 self._note({})
 
     def wait(self, seconds: float) -> str:
-        """Wait until it is time for the next step, or the job is stopped.
+        """Wait until it is time for the next step, or the savepoint of the stop is there.
 
         Args:
             seconds: How long, at most.
 
         Returns:
-            The place of the savepoint with which the job was stopped, for `finish`; "": it goes on, as far as is known.
+            The place of the savepoint of the stop, for `finish`; "": there is none yet.
 
         Raises:
             CorruptSavepoint, UntrustedPlace: It cannot be read.

@@ -1,7 +1,7 @@
-"""The savepoint with which a job is stopped, found in the folder that the stop writes to.
+"""The savepoint of a stop, found in the folder that it is written to.
 
-Flink notes in `_metadata` whether a job ends with a savepoint, and its files are of the same backends as those of the
-job's checkpoints. So neither another job's savepoint is taken for the last one, nor one after which the job goes on.
+Flink notes in `_metadata` whether a savepoint was taken to stop its job, and the files are of the same backends as those
+of the job's checkpoints. So neither another job's savepoint is taken for the last one, nor one after which the job goes on.
 What is in the folder when the following begins is of an earlier stop.
 """
 
@@ -30,7 +30,7 @@ _WRITTEN_S = 10.0
 
 @attrs.define
 class StoppingSavepoints:
-    """Finds the savepoint with which a followed job is stopped.
+    """Finds the savepoint of the stop of a followed job.
 
     Attributes:
         place: The folder to which the stop writes it.
@@ -73,8 +73,8 @@ class StoppingSavepoints:
                 if time.monotonic() - self._damaged_s.setdefault(name, time.monotonic()) > _WRITTEN_S:
                     raise
                 continue
-            if not savepoint.metadata.ends_job:
-                self.passed_over[name] = "it does not say that its job ended with it"
+            if not savepoint.metadata.stops_job:
+                self.passed_over[name] = "it does not say that it was taken to stop its job"
             elif _backends(savepoint).isdisjoint(backends):
                 self.passed_over[name] = "it has no files of the job that is followed; a canonical one never has"
             else:

@@ -62,8 +62,11 @@ def test_following_until_the_stop(job, tmp_path, options):
     out, told = process.communicate(timeout=60)
 
     assert 0 == process.returncode
-    assert "passed over: savepoint-1: it does not say that its job ended with it" in " ".join(told.split()) or options
-    assert f"the job was stopped with {last}" in " ".join(told.split())
+    assert (
+        "passed over: savepoint-1: it does not say that it was taken to stop its job" in " ".join(told.split())
+        or options
+    )
+    assert f"the savepoint of the stop is there: {last}" in " ".join(told.split())
     if options:
         *_, report = map(json.loads, out.splitlines())
         assert str(tmp_path / "out") in report["start_command"]

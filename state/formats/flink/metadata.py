@@ -39,7 +39,7 @@ from .handles import (
     OperatorStateHandle,
     StreamHandle,
 )
-from .properties import CANONICAL_PROPERTIES, check_properties, ends_job
+from .properties import CANONICAL_PROPERTIES, check_properties, stops_job
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -155,9 +155,9 @@ class SavepointMetadata:
             yield from operator.streams
 
     @property
-    def ends_job(self) -> bool:
-        """Whether its job ended with it, as Flink says from version 4 on."""
-        return ends_job(self.properties)
+    def stops_job(self) -> bool:
+        """Whether it is a savepoint that was taken to stop its job, as Flink says from version 4 on."""
+        return stops_job(self.properties)
 
     @property
     def stored_by(self) -> str:

@@ -1,6 +1,6 @@
 """The properties at the end of `_metadata` from version 4 on: a Java object that describes the kind of snapshot.
 
-It is copied as opaque bytes; only whether the job ends is read in it. A new savepoint gets the object that Flink 1.20
+It is copied as opaque bytes; only whether it is of a stop is read in it. A new savepoint gets the object that Flink 1.20
 and 2.3 write into each canonical savepoint, a new checkpoint that of their checkpoints. Source: format notes 3.6; the
 Java Object Serialization Specification, section 6, for where it ends.
 """
@@ -38,7 +38,7 @@ CHECKPOINT_PROPERTIES = zlib.decompress(
     )
 )
 
-_ENDS = frozenset(("SUSPEND", "TERMINATE"))
+_STOPS = frozenset(("SUSPEND", "TERMINATE"))
 
 
 def check_properties(data: bytes) -> None:
@@ -64,8 +64,8 @@ def check_properties(data: bytes) -> None:
         raise CorruptSavepoint(f"{source.remaining()} bytes follow the checkpoint properties", offset=source.position)
 
 
-def ends_job(data: bytes) -> bool:
-    """Whether they are of a savepoint after which its job ends: Flink's `stop` takes such, with or without a drain."""
+def stops_job(data: bytes) -> bool:
+    """Whether they are of a savepoint that was taken to stop its job, with or without a drain."""
     from ....serializers.sql.java_objects import enum_constant
 
-    return enum_constant(data, "checkpointType", "postCheckpointAction") in _ENDS
+    return enum_constant(data, "checkpointType", "postCheckpointAction") in _STOPS

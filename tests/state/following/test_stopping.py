@@ -53,7 +53,7 @@ def test_one_after_which_the_job_goes_on_is_passed_over(job, follower, savepoint
     job.savepoint(savepoints / "savepoint-1")
 
     assert "" == following.wait(0)
-    assert ("savepoint-1: it does not say that its job ended with it",) == following.status.passed_over
+    assert ("savepoint-1: it does not say that it was taken to stop its job",) == following.status.passed_over
 
 
 def test_one_of_another_job_is_passed_over(follower, savepoints, tmp_path):

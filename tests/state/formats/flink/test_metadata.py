@@ -32,7 +32,7 @@ from stateshift.state.formats.flink.properties import (
     CANONICAL_PROPERTIES,
     NATIVE_PROPERTIES,
     check_properties,
-    ends_job,
+    stops_job,
 )
 
 streams = st.one_of(
@@ -273,8 +273,8 @@ def test_channel_state_says_that_this_is_no_savepoint():
 
 
 @pytest.mark.parametrize("action", ["SUSPEND", "TERMINATE"])
-def test_whether_a_job_ends_with_a_savepoint_is_read(action):
+def test_whether_a_savepoint_stops_its_job_is_read(action):
     stopped = NATIVE_PROPERTIES.replace(b"\0\x04NONE", len(action).to_bytes(2, "big") + action.encode())
 
-    assert ends_job(stopped)
-    assert not any(map(ends_job, (NATIVE_PROPERTIES, CANONICAL_PROPERTIES, stopped[:-1], b"", b"\xac\xed\0\5\x70")))
+    assert stops_job(stopped)
+    assert not any(map(stops_job, (NATIVE_PROPERTIES, CANONICAL_PROPERTIES, stopped[:-1], b"", b"\xac\xed\0\5\x70")))
