@@ -1,8 +1,8 @@
 """The savepoint of a stop, found in the folder that it is written to.
 
-Flink notes in `_metadata` whether a savepoint was taken to stop its job, and the files are of the same backends as those
-of the job's checkpoints. So neither another job's savepoint is taken for the last one, nor one after which the job goes on.
-What is in the folder when the following begins is of an earlier stop.
+Flink notes in `_metadata` whether a savepoint was taken to stop its job, and its files are of the same backends as
+those of the job's checkpoints. So neither another job's savepoint is taken for the last one, nor one after which the
+job is to go on. What is in the folder when the following begins is of an earlier stop.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The properties at the end of `_metadata` from version 4 on: a Java object that describes the kind of snapshot.
 
-It is copied as opaque bytes; only whether it is of a stop is read in it. A new savepoint gets the object that Flink 1.20
-and 2.3 write into each canonical savepoint, a new checkpoint that of their checkpoints. Source: format notes 3.6; the
-Java Object Serialization Specification, section 6, for where it ends.
+It is copied as opaque bytes; only whether it is of a stop is read in it. A new savepoint gets the object that Flink
+1.20 and 2.3 write into each canonical savepoint, a new checkpoint that of their checkpoints. Source: format notes 3.6;
+the Java Object Serialization Specification, section 6, for where it ends.
 """
 
 from __future__ import annotations
