@@ -55,7 +55,8 @@ types: $(PYRIGHT) .cache/stateshift ## mypy, strict, on the source; mypy and pyr
 	@.venv/bin/basedpyright --pythonpath $(PY)
 
 interop: $(INSTALLED) ## real Flink, 2.3 and 1.20, restores what we wrote (561 MB once); STATESHIFT_INTEROP=required forbids skipping
-	@STATESHIFT_INTEROP="$(STATESHIFT_INTEROP)" $(PY) -m pytest -m "interop and not slow" --ignore tests/interop/pyflink tests/interop $(ARGS)
+	@STATESHIFT_INTEROP="$(STATESHIFT_INTEROP)" $(PY) -m pytest -m "interop and not slow" --ignore tests/interop/pyflink tests/interop \
+	  -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 interop-pyflink: $(INSTALLED) $(PYFLINK_MADE) ## real PyFlink 2.3 beside ours (1 GB once); STATESHIFT_PYFLINK=FOLDER names its packages where they are
 	@STATESHIFT_INTEROP=required STATESHIFT_PYFLINK="$(PYFLINK)" $(PY) -m pytest -m interop tests/interop/pyflink $(ARGS)

@@ -11,11 +11,15 @@ import hashlib
 import json
 import os
 import re
+import shutil
+import signal
 import subprocess
 import tempfile
+from contextlib import ExitStack, suppress
 from functools import cache
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from threading import Timer
 
 import attrs
 import pytest
@@ -26,14 +30,32 @@ from stateshift.spark.java import cache_folder
 PROGRAMS = Path(__file__).parent / "flink-restore"
 
 
+LONGEST = (
+    "written_native", "bootstrapped", "sql_upgrades", "live_checkpoints", "lazy_migration", "sql", "live_backends",
+)  # fmt: skip
+"""Files that take longest: the processes of `make interop` begin with them, so that none is alone at the end."""
+
+
 def pytest_collection_modifyitems(items):
     here = Path(__file__).parent
+    places = {here / f"test_{name}.py": place for place, name in enumerate(LONGEST)}
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.interop)
+    items.sort(key=lambda item: places.get(item.path, len(places)))
 
 
 RESTORED = []
+
+
+def pytest_sessionfinish(session):
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["restored"] = RESTORED
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    RESTORED.extend(getattr(node, "workeroutput", {}).get("restored", ()))
 
 
 @pytest.fixture(scope="session")
@@ -56,6 +78,64 @@ def pytest_terminal_summary(terminalreporter):
         terminalreporter.write_line(reason.replace("Skipped", "SKIPPED"))
 
 
+ALONE = {"--next", "--claim"}
+"""Options of a job that goes on, or keeps what it restored from."""
+
+
+@attrs.frozen
+class Server:
+    """A cluster in a Java that restores one savepoint after another: the first takes seconds, the others none.
+
+    Attributes:
+        process: It reads requests, and answers each with a line.
+        scratch: A folder for its files.
+    """
+
+    process: subprocess.Popen
+    scratch: Path
+
+    @classmethod
+    def started(cls, flink, evo):
+        scratch = Path(tempfile.mkdtemp(prefix="stateshift-flink-"))
+        variables = {"JARS": str(flink.jars), "WORK": str(flink.work), "EVO": str(evo), "TMPDIR": str(scratch)}
+        with (scratch / "errors").open("w") as errors:
+            process = subprocess.Popen(
+                [PROGRAMS / "run-restore.sh", "--serve"],
+                env=_environment(flink.jdk, variables), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
+                text=True, start_new_session=True,
+            )  # fmt: skip
+        return cls(process, scratch)
+
+    @property
+    def runs(self):
+        return self.process.poll() is None
+
+    def restore(self, savepoint, *options):
+        """Give the JSON of one restore."""
+        out = self.scratch / "out.json"
+        out.unlink(missing_ok=True)
+        words = ("--savepoint", Path(savepoint).absolute(), "--out", out, *options)
+        self.process.stdin.write("\t".join(map(str, words)) + "\n")
+        self.process.stdin.flush()
+        patience = Timer(300, self._kill)
+        patience.start()
+        while (line := self.process.stdout.readline()) and not line.startswith("restore "):
+            pass
+        patience.cancel()
+        if not line:
+            raise AssertionError(f"Flink neither restored nor refused:\n{(self.scratch / 'errors').read_text()}")
+        return json.loads(out.read_text(encoding="utf-8"))
+
+    def end(self):
+        self._kill()
+        self.process.communicate()
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def _kill(self):
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+
 @attrs.frozen
 class Flink:
     """What a run needs.
@@ -65,15 +145,22 @@ class Flink:
         jars: Folder with `flink-dist-*.jar`.
         work: Folder with the compiled programs.
         jdk: Folder with `java` and `javac`.
+        servers: What restores one savepoint after another, by the version of the evolution classes.
     """
 
     release: str
     jars: Path
     work: Path
     jdk: Path
+    servers: dict[object, Server] = attrs.field(factory=dict, eq=False)
 
     def restore(self, savepoint, *options, evo, classes=None):
-        """Run `run-restore.sh`; give its JSON, whether Flink restored or refused. `classes` go before all others."""
+        """Let `fx.Restore` restore; give its JSON, whether Flink restored or refused. `classes` go before all others.
+
+        A job with classes of its own, or that goes on after its restore, has a Java of its own.
+        """
+        if not classes and not ALONE & set(options):
+            return self._server(evo).restore(savepoint, *options)
         with tempfile.TemporaryDirectory(prefix="stateshift-flink-") as scratch:
             out = Path(scratch) / "out.json"
             variables = {"JARS": str(self.jars), "WORK": str(self.work), "EVO": str(evo), "TMPDIR": scratch}
@@ -83,6 +170,21 @@ class Flink:
             if not out.exists():
                 raise AssertionError(f"Flink neither restored nor refused (status {ran.returncode}):\n{ran.stderr}")
             return json.loads(out.read_text(encoding="utf-8"))
+
+    def _server(self, evo):
+        """Give the Java that restores with that version of the classes; only the last two keep running."""
+        server = self.servers.pop(evo, None)
+        if server is None or not server.runs:
+            server = Server.started(self, evo)
+        self.servers[evo] = server
+        while len(self.servers) > 2:
+            self.servers.pop(next(iter(self.servers))).end()
+        return server
+
+    def end(self):
+        """End what runs for it."""
+        while self.servers:
+            self.servers.popitem()[1].end()
 
     def fire(self, savepoint, *options):
         """Run the job of `HeapTimers.java` from a savepoint to the end of its input; give which timers fired."""
@@ -140,19 +242,23 @@ class Flink:
 @pytest.fixture(scope="session")
 def flink():
     """`flink("2.3")`: that Flink, ready to run; downloaded and compiled on first use."""
+    ended = ExitStack()
 
     @cache
     def ready(release):
         try:
             jdk = find_jdk()
             jars = find_jars(release)
-            return Flink(release, jars, _compiled(release, jars, jdk), jdk)
+            ready = Flink(release, jars, _compiled(release, jars, jdk), jdk)
+            ended.callback(ready.end)
+            return ready
         except Unavailable as error:
             if os.environ.get("STATESHIFT_INTEROP") == "required":
                 pytest.fail(f"real Flink is required here and cannot be run: {error}", pytrace=False)
             pytest.skip(str(error))
 
-    return ready
+    with ended:
+        yield ready
 
 
 @pytest.fixture(scope="session")
@@ -217,8 +323,12 @@ def _pairs(wanted, got):
     return [(state, wanted.get(state), got.get(state)) for state in sorted(wanted.keys() | got.keys())]
 
 
+def _environment(jdk, variables):
+    return os.environ | variables | {"PATH": f"{jdk}{os.pathsep}{os.environ['PATH']}"}
+
+
 def _run(command, jdk, variables, *, timeout_s):
-    variables = os.environ | variables | {"PATH": f"{jdk}{os.pathsep}{os.environ['PATH']}"}
+    variables = _environment(jdk, variables)
     return subprocess.run(command, env=variables, capture_output=True, text=True, timeout=timeout_s, check=False)
 
 
