@@ -81,8 +81,8 @@ releases: $(RELEASES:%=.cache/spark-%) ## queries judged with each release of Sp
 	@set -e; for release in $(RELEASES); do echo "Spark $$release"; \
 	  PYTHONPATH=.cache/spark-$$release $(PY) -m pytest -W $(OF_OLD_SPARK) $(JUDGED) $(ARGS); done
 
-faults: $(INSTALLED) ## processes killed at seeded moments of runs, an S3 server that goes away (an hour); SEEDS=3,7 or 20-39
-	@STATESHIFT_FAULT_SEEDS="$(SEEDS)" $(PY) -m pytest -m faults tests/spark tests/state $(ARGS)
+faults: $(INSTALLED) ## processes killed at seeded moments of runs, an S3 server that goes away, more of what slow ones draw (an hour); SEEDS=3,7 or 20-39
+	@STATESHIFT_FAULT_SEEDS="$(SEEDS)" $(PY) -m pytest -m faults tests/cli tests/serializers tests/spark tests/state $(ARGS)
 
 fuzz: $(INSTALLED) ## damaged savepoints, ten minutes, guided by coverage where atheris has a wheel; SECONDS=3600 for longer
 	@$(PY) tests/fuzz/run_fuzz.py --seconds "$(or $(SECONDS),600)" $(ARGS)

@@ -1,10 +1,11 @@
-"""Parameters of which each run takes a few, and `make slow` the rest."""
+"""Parameters of which each run takes a few, `make slow` more, and a longer run the rest."""
 
 from __future__ import annotations
 
 import pytest
 
 
-def a_few(values, *, of=3):
-    """Every value; only the first of each `of` in every run."""
-    return [value if at % of == 0 else pytest.param(value, marks=pytest.mark.slow) for at, value in enumerate(values)]
+def a_few(values, *, of=3, of_slow=1):
+    """Every value; the first of each `of` in every run, the first of each `of_slow` in slow ones, others with faults."""
+    marks = [pytest.mark.slow if at % of_slow == 0 else pytest.mark.faults for at in range(len(values))]
+    return [pytest.param(value, marks=marks[at] if at % of else ()) for at, value in enumerate(values)]

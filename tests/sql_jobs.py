@@ -14,6 +14,8 @@ from stateshift.state.savepoint.json_encoding import tagged_operator
 
 PROGRAMS = Path(__file__).parent / "interop" / "flink-sql"
 OPENED = ("lang", "util", "time", "math", "lang.invoke", "util.concurrent", "text", "net", "io", "nio")
+SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""Options of a Java that lives for seconds: its code is worth no better compiler."""
 WORDS = ("ant", "bee", "crocodile", "", "dromedary camel", "eel", "Größe", "日本語テキスト", "😀", "fox")
 DAYS = ("2024-02-29", "1969-12-31", "2001-09-09", "")
 FILES = "'connector'='filesystem','path'='{place}','format'='csv','source.monitor-interval'='1 s','csv.null-literal'=''"
@@ -130,15 +132,16 @@ class SqlJobs:
         jars = os.pathsep.join(map(str, sorted(self.flink.jars.glob("*.jar"))))
         if not (classes / "fx" / f"{program}.class").exists():
             source = PROGRAMS / f"{program}.java"
-            self._run([self.flink.jdk / "javac", "-nowarn", "-d", classes, "-cp", jars, source])
+            javac = [self.flink.jdk / "javac", *(f"-J{option}" for option in SHORT_LIVED)]
+            self._run([*javac, "-nowarn", "-d", classes, "-cp", jars, source])
             if program == "Sql":
                 services = classes / "META-INF" / "services"  # by which Flink finds the connector 'looked-up'
                 services.mkdir(parents=True, exist_ok=True)
                 (services / "org.apache.flink.table.factories.Factory").write_text("fx.Sql$LookedUp\n", "utf-8")
         opened = [f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in OPENED]
         opened.append(f"-Dbackend={self.backend}")
-        run = [self.flink.jdk / "java", *opened, "-Xmx2500m", "-cp", f"{jars}{os.pathsep}{classes}", f"fx.{program}"]
-        return [*run, *map(str, words)]
+        run = [self.flink.jdk / "java", *opened, *SHORT_LIVED, "-Xmx2500m", "-cp", f"{jars}{os.pathsep}{classes}"]
+        return [*run, f"fx.{program}", *map(str, words)]
 
     def _run(self, command):
         ran = subprocess.run(command, capture_output=True, text=True, timeout=3600, check=False, cwd=self.place)

@@ -47,7 +47,7 @@ def again(place, kept):
     shutil.copytree(kept, place)
 
 
-@pytest.mark.parametrize("first", a_few(range(0, 300, STEP), of=50))
+@pytest.mark.parametrize("first", a_few(range(0, 300, STEP), of=50, of_slow=4))
 def test_a_damage_is_found_or_changes_nothing(run, query, tmp_path, first):
     place, contents, kept = query
     found = []

@@ -152,7 +152,7 @@ class Flink:
     jars: Path
     work: Path
     jdk: Path
-    servers: dict[object, Server] = attrs.field(factory=dict, eq=False)
+    servers: dict[str, Server] = attrs.field(factory=dict, eq=False)
 
     def restore(self, savepoint, *options, evo, classes=None):
         """Let `fx.Restore` restore; give its JSON, whether Flink restored or refused. `classes` go before all others.
@@ -160,7 +160,7 @@ class Flink:
         A job with classes of its own, or that goes on after its restore, has a Java of its own.
         """
         if not classes and not ALONE & set(options):
-            return self._server(evo).restore(savepoint, *options)
+            return self._server(str(evo)).restore(savepoint, *options)
         with tempfile.TemporaryDirectory(prefix="stateshift-flink-") as scratch:
             out = Path(scratch) / "out.json"
             variables = {"JARS": str(self.jars), "WORK": str(self.work), "EVO": str(evo), "TMPDIR": scratch}

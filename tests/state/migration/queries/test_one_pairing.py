@@ -23,7 +23,7 @@ def test_what_a_check_names_is_what_a_migration_does(query, random):
     holds(query, random, converted)
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 @settings(max_examples=2_000, deadline=None, suppress_health_check=list(HealthCheck))
 @given(queries(), st.randoms(use_true_random=False))
 def test_what_a_check_names_is_what_a_migration_does_in_2_000_cases(query, random):
