@@ -86,7 +86,7 @@ def pytest_configure(config):
 TOGETHER = {"stateshift_spark": "spark", "s3": "s3", "wheel": "wheel", "chromium": "chromium"}
 """Fixtures that cost seconds, and the group of the tests that share them."""
 
-QUERIES = ROOT / "tests" / "spark" / "streaming"
+QUERIES = {ROOT / "tests" / "spark" / folder for folder in ("streaming", "environment")}
 """Tests of running queries, which mostly wait: they have a session of their own beside that of all other tests."""
 
 
@@ -99,7 +99,7 @@ def pytest_collection_modifyitems(items):
     for item in items:
         shared = [group for fixture, group in TOGETHER.items() if fixture in item.fixturenames]
         if shared and item.get_closest_marker("xdist_group") is None:
-            group = "queries" if item.path.is_relative_to(QUERIES) else shared[0]
+            group = "queries" if QUERIES & set(item.path.parents) else shared[0]
             item.add_marker(pytest.mark.xdist_group(group))
 
 
