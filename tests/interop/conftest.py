@@ -31,7 +31,8 @@ PROGRAMS = Path(__file__).parent / "flink-restore"
 
 
 LONGEST = (
-    "written_native", "bootstrapped", "sql_upgrades", "live_checkpoints", "lazy_migration", "sql", "live_backends",
+    "written_native", "bootstrapped", "sql_upgrades", "sql", "live_checkpoints", "sql_tables", "lazy_migration",
+    "sql_accumulators", "sql_ttl", "sql_samples", "live_backends",
 )  # fmt: skip
 """Files that take longest: the processes of `make interop` begin with them, so that none is alone at the end."""
 
