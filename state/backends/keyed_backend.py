@@ -256,4 +256,4 @@ class KeyedStateBackend(ABC):
 
     @abstractmethod
     def dispose(self) -> None:
-        """Free memory and files; the backend cannot be used afterwards."""
+        """Free memory and files; the backend cannot be used afterwards. Disposing of it twice is harmless."""

@@ -95,7 +95,12 @@ class SubtaskHarness(Subtask):
         return MutationGuard(backend) if self._detects_mutation else backend
 
     def __enter__(self) -> Any:
-        self.open()
+        try:
+            self.open()
+        except BaseException:
+            self._is_open = False  # the function was not opened, so it is not closed
+            self.close()
+            raise
         return self
 
     def __exit__(

@@ -226,12 +226,8 @@ def open_database(folder: Path, names: FileNames, sizes: Mapping[str, int]) -> I
         LibraryNotFound: `rocksdict` is not installed.
     """
     library = require_library()
-    with _opened(folder, names, sizes, access=library.AccessType.read_only()) as (opened, options, versions):
-        try:
-            families = {family.name: opened.get_column_family(family.name) for family in options.families}
-            yield Database(library, families, versions, Folder.at(folder))
-        finally:
-            opened.close()
+    with _opened(folder, names, sizes) as (families, versions):
+        yield Database(library, families, versions, Folder.at(folder))
 
 
 def open_live(
@@ -252,40 +248,36 @@ def open_live(
     """
     library = require_library()
     # Checked first: a database that is open for writing may replace files by compaction at once.
-    with _opened(folder, names, sizes, access=library.AccessType.read_only()) as (checked, options, versions):
-        checked.close()
+    with _opened(folder, names, sizes) as (checked, versions):
+        found = frozenset(checked) - {DEFAULT_FAMILY}
     with reported(versions):
         loaded, families = library.Options.load_latest(str(folder))
         configure(loaded, families)
-        opened = library.Rdict(str(folder), options=loaded, column_families=families)
-    return opened, frozenset(family.name for family in options.families) - {DEFAULT_FAMILY}
+        return library.Rdict(str(folder), options=loaded, column_families=families), found
 
 
 @contextmanager
-def _opened(
-    folder: Path,
-    names: FileNames,
-    sizes: Mapping[str, int],
-    access: Any,
-) -> Iterator[tuple[Any, StoredOptions, str]]:
-    """Open a database, check it, and yield it with its options; it is closed only if the checks fail."""
+def _opened(folder: Path, names: FileNames, sizes: Mapping[str, int]) -> Iterator[tuple[dict[str, Any], str]]:
+    """Open a database for reading, check it, and yield its column families, and the versions for `reported`."""
     library = require_library()
     options = _prepared(folder, names)
     versions = f"RocksDB {options.version} wrote them, and rocksdict {version('rocksdict')} reads them"
     with reported(versions):
         loaded, families = library.Options.load_latest(str(folder))
+        access = library.AccessType.read_only()
         opened = library.Rdict(str(folder), options=loaded, column_families=families, access_type=access)
+    found: dict[str, Any] = {}
     try:
         with reported(versions):
-            found = {family.name: opened.get_column_family(family.name) for family in options.families}
+            found |= {family.name: opened.get_column_family(family.name) for family in options.families}
             tables = opened.live_files()
             require_same({table["name"].lstrip("/"): table["size"] for table in tables}, names, sizes)
             _require_within(found.values(), tables, library.ReadOptions())
             require_same_families({*library.Rdict.list_cf(str(folder))}, {*found})
-    except BaseException:
-        opened.close()
-        raise
-    yield opened, options, versions
+        yield found, versions
+    finally:
+        for one in (*found.values(), opened):  # the last one closes the database
+            one.close()
 
 
 def _prepared(folder: Path, names: FileNames) -> StoredOptions:

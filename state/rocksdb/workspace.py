@@ -20,6 +20,7 @@ import shutil
 import stat
 import tempfile
 import time
+import warnings
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -119,7 +120,7 @@ class _SharedFolder:
 
 
 class LiveFolder:
-    """A folder for a live database, which is empty at first.
+    """A folder for a live database, which is empty at first; without `delete` it warns, as an open file does.
 
     Args:
         parent: The local folder in which it is made; "": that of temporary files.
@@ -130,6 +131,8 @@ class LiveFolder:
     Raises:
         StorageFailed: It cannot be made.
     """
+
+    _lock: int | None = None
 
     def __init__(self, parent: str = "") -> None:
         import fcntl
@@ -143,12 +146,25 @@ class LiveFolder:
             fcntl.flock(self._lock, fcntl.LOCK_EX)
             self.path = made.rename(made.with_name(made.name.replace("stateshift-new-", _LIVE)))  # as it is locked now
         except OSError as error:
+            self._unlock()
             raise StorageFailed(f"a live database has no folder in {base}: {error.strerror}") from error
 
     def delete(self) -> None:
-        """Delete the folder; it must not be used afterwards."""
-        shutil.rmtree(self.path, ignore_errors=True)
-        os.close(self._lock)
+        """Delete the folder, which must not be used afterwards; deleting it twice is harmless."""
+        if self._lock is not None:
+            shutil.rmtree(self.path, ignore_errors=True)
+            self._unlock()
+
+    def _unlock(self) -> None:
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            os.close(lock)
+
+    def __del__(self) -> None:
+        if self._lock is not None:
+            told = f"a live database was not closed, by `close` of its harness or `dispose` of its backend: {self.path}"
+            self._unlock()  # the next live database deletes the folder: this may be a process that was forked
+            warnings.warn(told, ResourceWarning, stacklevel=2, source=self)
 
 
 def _delete_dead(base: Path) -> None:

@@ -146,7 +146,6 @@ class Subtask(ABC):
         self.operator = Operator.named(uid)
         self.checkpoint_id = 0
         self._is_open = False
-        self._is_disposed = True
         self._backend: Any = None
         self._check: RestoreCheck | None = None
 
@@ -186,7 +185,11 @@ class Subtask(ABC):
     ) -> None:
         """Create what a start creates: the backends with what is restored, the context, the operator."""
         self.checkpoint_id = max((snapshot.checkpoint_id for snapshot in snapshots), default=self.checkpoint_id)
-        self._set_up(snapshots, check_of(snapshots, self._key, options, lazy) if snapshots else None)
+        try:
+            self._set_up(snapshots, check_of(snapshots, self._key, options, lazy) if snapshots else None)
+        except BaseException:
+            self.close()
+            raise
 
     def judge(self, check: RestoreCheck) -> None:
         """Open and close the function without stored state, so that a check sees all states that it registers.
@@ -194,9 +197,9 @@ class Subtask(ABC):
         Raises:
             RestoreRefused: The function cannot go on from what the check knows, or not without a migration.
         """
-        self._set_up((), check)
-        register_former_list(self._stateful, self._operator_states)
         try:
+            self._set_up((), check)
+            register_former_list(self._stateful, self._operator_states)
             self.open()
         finally:
             self.close()
@@ -204,7 +207,6 @@ class Subtask(ABC):
     def _set_up(self, snapshots: Sequence[StoredOperator], check: RestoreCheck | None) -> None:
         task, self._check = self.task, check
         key = self._key if self._check is None else self._check.key
-        self._is_disposed = False
         self._backend = None if key is None else self._factory(key, task.max_parallelism, self.key_groups)
         self._operator_states = OperatorStateBackend(self._check)
         if self._backend is not None:
@@ -264,12 +266,13 @@ class Subtask(ABC):
 
     def close(self) -> None:
         """Close the function, and drop the backend; closing it twice is harmless."""
-        if self._is_open:
-            self._is_open = False
-            self._end()
-        if self._backend is not None and not self._is_disposed:
-            self._is_disposed = True
-            self._backend.dispose()
+        try:
+            if self._is_open:
+                self._is_open = False
+                self._end()
+        finally:
+            if self._backend is not None:
+                self._backend.dispose()
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """Notify function and backend that a checkpoint is complete.

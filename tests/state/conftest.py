@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import cloudpickle
+import live_backends
 import pytest
 
 from stateshift import Savepoint, Target, check, load_job
@@ -37,6 +38,13 @@ def pytest_generate_tests(metafunc):
             assert found
             ids = [f"{folder.parents[1].name}/{folder.parent.name}" for folder in found]
             metafunc.parametrize(name, found, ids=ids)
+
+
+@pytest.fixture(autouse=True)
+def _closed_backends():
+    """Databases of `BACKENDS` are closed after the test that made them."""
+    yield
+    live_backends.live.close()
 
 
 @pytest.fixture

@@ -66,9 +66,13 @@ class EmbeddedRocksDBStateBackend(SortedStateBackend):
             )
         configuration = Configuration.of() if configuration is None else configuration
         self._options = DatabaseOptions(configuration, options_factory)
-        self._place = LiveFolder(configuration[f"{PREFIX}localdir"] or "")
         self._ranges = KeyRanges(key_groups, prefix_size(max_parallelism), key_ranges)
-        self._database = RocksDBStore.new(self._place.path / "db", self._options, self._ranges)
+        self._place = LiveFolder(configuration[f"{PREFIX}localdir"] or "")
+        try:
+            self._database = RocksDBStore.new(self._place.path / "db", self._options, self._ranges)
+        except BaseException:
+            self._place.delete()
+            raise
         self._strategy = DatabaseCheckpointStrategy(
             self,
             incremental=configuration["execution.checkpointing.incremental"],

@@ -7,7 +7,7 @@ have everything in it again. So a store may divide large states by key groups, i
 from __future__ import annotations
 
 import shutil
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from ....serializers.errors import DeclarationError
@@ -223,12 +223,14 @@ class RocksDBStore:
             self._library.Checkpoint(self._database).create_checkpoint(str(folder))
 
     def close(self) -> None:
-        """Close the database; its files stay."""
-        for table in self._tables.values():
-            for family in table.families:
-                family.close()
+        """Close the database, also for those that still read it; its files stay. Closing it twice is harmless."""
+        for view in self._views:
+            view.release()
+        for family in [*self._obsolete, *(family for table in self._tables.values() for family in table.families)]:
+            family.close()
         self._tables.clear()
-        self._database.close()
+        with suppress(self._library.DbClosedError):
+            self._database.close()
 
     # Column families
 
@@ -246,17 +248,17 @@ class RocksDBStore:
         return b"" if key_groups is None else self._ranges.start(key_groups.start)
 
     def _opened(self, name: str) -> ColumnFamily:
-        family, handle = self._database.get_column_family(name), self._database.get_column_family_handle(name)
+        return ColumnFamily(name, self._database.get_column_family(name), self._write, self._library.ReadOptions)
 
-        def new_batch() -> Any:
-            batch = self._library.WriteBatch(raw_mode=True)
-            batch.set_default_column_family(handle)
-            return batch
-
-        return ColumnFamily(name, family, self._write, new_batch, self._library.ReadOptions)
-
-    def _write(self, batch: Any) -> None:
+    def _write(self, family: str, changes: Mapping[bytes, bytes | None]) -> None:
         with reported_writing("write"):
+            batch = self._library.WriteBatch(raw_mode=True)
+            batch.set_default_column_family(self._database.get_column_family_handle(family))
+            for key, value in changes.items():
+                if value is None:
+                    batch.delete(key)
+                else:
+                    batch[key] = value
             self._database.write(batch, self._write_options)
 
     def _drop(self, family: ColumnFamily) -> None:

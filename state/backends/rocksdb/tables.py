@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +25,7 @@ class ColumnFamily:
     Args:
         name: Its name.
         family: The column family.
-        write: Writes a batch.
-        new_batch: Returns an empty batch of the column family.
+        write: Sets the values of some keys of the column family of a name as one batch; None removes a key.
         new_read_options: Returns options for an iterator.
     """
 
@@ -33,47 +33,42 @@ class ColumnFamily:
         self,
         name: str,
         family: Any,
-        write: Callable[[Any], None],
-        new_batch: Callable[[], Any],
+        write: Callable[[str, Mapping[bytes, bytes | None]], None],
         new_read_options: Callable[[], Any],
     ) -> None:
-        self.name, self._family, self._write, self._new_batch = name, family, write, new_batch
+        self.name, self._family, self.write = name, family, partial(write, name)
         self._new_read_options = new_read_options
-        self._readers, self._is_open = 0, True
+        self._iterators: dict[object, Any] = {}
+        self._is_open = True
         self.get: Callable[[bytes], bytes | None] = family.get
         self.ingest: Callable[[list[str], Any], None] = family.ingest_external_file
 
-    def write(self, changes: Mapping[bytes, bytes | None]) -> None:
-        """Set the values of some keys as one batch; None removes a key."""
-        batch = self._new_batch()
-        for key, value in changes.items():
-            if value is None:
-                batch.delete(key)
-            else:
-                batch[key] = value
-        self._write(batch)
-
     def items(self, start: bytes, stop: bytes, *, fill_cache: bool = True) -> Iterator[Items]:
-        """Yield the entries from `start` to before `stop` in the order of their keys, some at a time."""
+        """Yield the entries from `start` to before `stop` in the order of their keys, some at a time.
+
+        Raises:
+            StateShiftError: The column family was closed meanwhile.
+        """
         options = self._new_read_options()
         options.fill_cache(v=fill_cache)
         options.set_total_order_seek(True)
         options.set_iterate_upper_bound(stop)
-        self._readers += 1
+        reader, most = object(), _LEAST_ITEMS
         try:
             with reported_writing("read its files"):
-                iterator = self._family.iter(options)
-                iterator.seek(start)
-            most = _LEAST_ITEMS
+                self._iterators[reader] = self._family.iter(options)
+                self._iterators[reader].seek(start)
             while True:
+                if reader not in self._iterators:
+                    raise StateShiftError("the state was closed before it was read to the end")
                 with reported_writing("read its files"):
-                    found = _taken(iterator, most)
+                    found = _taken(self._iterators[reader], most)
                 if not found[0]:
                     return
                 yield found
                 most = min(2 * most, _MOST_ITEMS)
         finally:
-            self._readers -= 1
+            self._iterators.pop(reader, None)
 
     def stored_bytes(self) -> int:
         """Write what is in memory to files, and return the size of all files."""
@@ -82,7 +77,8 @@ class ColumnFamily:
             return int(self._family.property_int_value(_FILES_BYTES) or 0)
 
     def close(self) -> None:
-        """Close the column family; closing it twice is harmless."""
+        """Close the column family, and what reads it: an iterator keeps the database open; closing twice is harmless."""
+        self._iterators.clear()
         if self._is_open:
             self._is_open = False
             self._family.close()
@@ -90,7 +86,7 @@ class ColumnFamily:
     @property
     def is_read(self) -> bool:
         """Whether an iteration has not come to its end."""
-        return self._readers > 0
+        return bool(self._iterators)
 
 
 class RocksDBTable:
