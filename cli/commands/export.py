@@ -124,6 +124,7 @@ def command(
     With --json, stdout gets one document: a summary where -o names a file, else the tagged export itself.
     """
     from ...serializers.pickled.unpickler import trusting
+    from ...state.formats.flink.keyed_readers import databases_once
 
     if with_json and file is None and form == "jsonl":
         raise click.UsageError("--json prints one document: add -o FILE for the lines, or --format tagged")
@@ -135,6 +136,7 @@ def command(
     if form != "jsonl" and limit is not None:
         raise click.UsageError(f"--limit is of lines, which the {form} export has not: --format jsonl")
     opened = open_state(savepoint, plan, old_job)
+    click.get_current_context().with_resource(databases_once())
     selected = Selection.of(opened, operator_name, state_name, wanted)
     parts = (
         len(selected.states)

@@ -108,6 +108,7 @@ def command(
     spark:PLACE is the checkpoint of a query of Spark's own operators.
     """
     from ...serializers.pickled.unpickler import trusting
+    from ...state.formats.flink.keyed_readers import databases_once
 
     wanted, size = WantedKeys.of_options((key,), None, ()), _BytesRead()
     with trusting(trust):
@@ -115,7 +116,7 @@ def command(
             opened = open_state(savepoint, plan, old_job)
             for operator in opened.operators:
                 _ = operator.states  # reads headers
-        with size.counted("state"):
+        with size.counted("state"), databases_once():
             selected = Selection.of(opened, operator_name, state_name, wanted)
             entries = [_entries_of(selected, choice) for choice in selected.choices]
     if with_json:

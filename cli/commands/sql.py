@@ -56,9 +56,13 @@ def command(savepoint: str, *, statement: str | None, exact: bool, plan: str, ol
     """
     if statement and values_are_redacted():
         raise click.UsageError("the result is keys and values, which --redact hides")
+    from ...state.formats.flink.keyed_readers import databases_once
+
     with libraries_needed("sql"):
         from ...state.columnar.sql import SqlSession
-    session = SqlSession(open_state(savepoint, plan, old_job), exact=exact)
+    until_end = click.get_current_context().with_resource
+    until_end(databases_once())
+    session = until_end(SqlSession(open_state(savepoint, plan, old_job), exact=exact))
     if not statement:
         _list_tables(session, with_json=with_json)
         return Status.DONE

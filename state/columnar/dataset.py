@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -55,6 +56,7 @@ class Rows(ds.Dataset):  # type: ignore[misc] # it has no types
     def __init__(self) -> None:
         self.scans: list[Scan] = []
         self.error: StateShiftError | None = None
+        self._context = copy_context()
 
     @property
     @abstractmethod
@@ -87,8 +89,9 @@ class Rows(ds.Dataset):  # type: ignore[misc] # it has no types
         return ds.Scanner.from_batches(self._read(scan), schema=schema, columns=columns, filter=filter, **options)
 
     def _read(self, scan: Scan) -> Iterator[pa.RecordBatch]:
+        batches, context = self._batches(scan), self._context.copy()  # threads of other libraries have their own
         try:
-            for batch in self._batches(scan):
+            while (batch := context.run(next, batches, None)) is not None:
                 scan.rows += batch.num_rows
                 yield batch
         except StateShiftError as error:

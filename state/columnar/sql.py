@@ -1,7 +1,7 @@
 """SQL on state, run by DuckDB: each state of a savepoint, or of the checkpoint of a Spark query, is a table.
 
-    session = SqlSession(Savepoint.open("/data/sp-1"))
-    for row in session.run("select key, value.visits from account where key = 42").rows: ...
+    with SqlSession(Savepoint.open("/data/sp-1")) as session:
+        for row in session.run("select key, value.visits from account where key = 42").rows: ...
 
 The table of a state is `"operator"."state"`, and `state` alone where only one operator has a state of that name. It has
 the columns of Spark's data source `savepoint`.
@@ -10,7 +10,7 @@ the columns of Spark's data source `savepoint`.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import attrs
 import duckdb
@@ -23,6 +23,7 @@ from .table import StateTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from types import TracebackType
 
     from ..savepoint.reader import Savepoint
     from .dataset import Rows
@@ -71,7 +72,7 @@ class SqlResult:
 
 
 class SqlSession:
-    """A database of DuckDB in memory in which states are tables.
+    """A database of DuckDB in memory in which states are tables. As a context manager it closes itself.
 
     Args:
         opened: A savepoint, or the checkpoint of a Spark query.
@@ -96,6 +97,18 @@ class SqlSession:
             names += [quoted(table.state)] if table.state in self.alone else []
             for name in names:
                 self._connection.execute(f"create view {name} as from stateshift_{number}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the database; no more rows can be taken."""
+        self._connection.close()
 
     def run(self, statement: str) -> SqlResult:
         """Run a statement of SQL.

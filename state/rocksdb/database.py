@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
+from functools import cached_property
 from importlib.metadata import version
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
@@ -133,15 +134,17 @@ class Database:
         if self._folder is None:  # it has entries that are in no file yet
             return None
         try:
-            files = self._files(self._folder)
+            files = self._files
         except UnsupportedFormat:
             return None
         found = [newest_entries(files[part], self._folder, start, stop) for part in self._tables[family]]
         return None if None in found else chain.from_iterable(part for part in found if part is not None)
 
-    def _files(self, folder: Folder) -> Mapping[str, Sequence[TableFile]]:
-        (name,) = (name for name in folder.names() if _MANIFEST.fullmatch(name))
-        return read_manifest(folder.read(name), name).families
+    @cached_property
+    def _files(self) -> Mapping[str, Sequence[TableFile]]:
+        assert self._folder is not None  # noqa: S101 - `by_blocks` asks
+        (name,) = (name for name in self._folder.names() if _MANIFEST.fullmatch(name))
+        return read_manifest(self._folder.read(name), name).families
 
     def _items(self, family: str, start: bytes | None, stop: bytes | None) -> Iterator[Items]:
         options = self._read_options(stop)

@@ -30,6 +30,7 @@ from stateshift import (
 )
 from stateshift.compat.description import operator_id_of_uid
 from stateshift.serializers.plain_forms import plain
+from stateshift.state.formats.flink import database_files
 from stateshift.state.formats.flink.database_files import FewOfDatabase
 from stateshift.state.testing import write_savepoint
 
@@ -403,6 +404,33 @@ def test_a_savepoint_on_a_store_is_read_by_ranges(run, accounts, s3):  # noqa: F
 
     assert remote["operators"] == local["operators"]
     assert remote["read"] == local["read"]
+
+
+@pytest.mark.parametrize("name", ["rocksdb-native-long-p2-m200", "forst-incremental-long-p2-m128"])
+def test_a_database_is_opened_once_for_all_its_states(run, monkeypatch, name):
+    folder, opened = native_snapshots.snapshot(name), []
+    states = {line["state"]: line["key"] for line in lines_of(run("export", folder).stdout) if "key" in line}
+    key = json.dumps(next(iter(states.values())))
+    singly = [run("get", folder, key, "--state", state, "--json").data["read"]["state_bytes"] for state in states]
+    for read in ("read_manifest", "open_database"):
+        original = getattr(database_files, read)
+        monkeypatch.setattr(database_files, read, lambda *args, as_ever=original: opened.append(1) or as_ever(*args))
+
+    together = run("get", folder, key, "--json").data
+
+    assert (len(opened), len(states) > 9) == (1, True)
+    assert {one["state"] for operator in together["operators"] for one in operator["entries"]} > {*list(states)[:3]}
+    assert 5 * together["read"]["state_bytes"] < sum(singly)
+
+    run("export", folder, "--key", key)
+    assert len(opened) == 2
+
+    run("export", folder)
+    assert len(opened) == 4, "each of two subtasks has a database"
+
+    rows = [f'select count(*) from "{state}"' for state in list(states)[:3]]  # noqa: S608 - names of states
+    assert len(json.loads(run("sql", folder, " union all ".join(rows), "--json").stdout)["rows"]) == 3
+    assert len(opened) == 6
 
 
 @pytest.mark.slow

@@ -68,7 +68,7 @@ def open_database_of(handle: DatabaseHandle, folder: Folder) -> Iterator[Databas
             Path(ours, name).symlink_to(paths[name])
         for name in (CURRENT, names.manifest, names.options):
             Path(ours, name).write_bytes(paths[name].read_bytes())
-        with _stored_names(handle.files, folder), open_database(Path(ours), names, sizes) as database:
+        with stored_names(handle.files, folder), open_database(Path(ours), names, sizes) as database:
             yield database
 
 
@@ -133,7 +133,7 @@ def _open_tables_of(handle: DatabaseHandle, folder: Folder) -> Iterator[StoredTa
             return source.read_at(0, source.size)
 
     require_library()
-    with ExitStack() as opened, _stored_names(handle.files, folder):
+    with ExitStack() as opened, stored_names(handle.files, folder):
         manifest, options = read_manifest(read(names.manifest), names.manifest), read(names.options)
         require_current(read(CURRENT), names)
         listed = {table.name: table.size for tables in manifest.families.values() for table in tables}
@@ -170,12 +170,12 @@ def database_placed(handle: DatabaseHandle, folder: Folder, target: Path) -> Ite
                 shutil.copyfile(paths[name], target / name)
         for name in (CURRENT, names.manifest, names.options):
             shutil.copyfile(paths[name], target / name)
-    with _stored_names(handle.files, folder):
+    with stored_names(handle.files, folder):
         yield names
 
 
 @contextmanager
-def _stored_names(files: Sequence[DatabaseFile], folder: Folder) -> Iterator[None]:
+def stored_names(files: Sequence[DatabaseFile], folder: Folder) -> Iterator[None]:
     """Add to errors where a file lies that they name as the database does: the stored name is another one."""
     try:
         yield

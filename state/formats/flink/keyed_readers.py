@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import ExitStack, contextmanager, nullcontext
+from contextvars import ContextVar
+from threading import Lock
+from typing import TYPE_CHECKING, Any
 
 from ...storage.prefetch import ahead, in_batches
 from ...transcode.executor_choice import choose_executor
@@ -13,6 +15,7 @@ from .sources import open_proven, open_stream
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
+    from contextlib import AbstractContextManager
 
     from ...storage.files import Folder
     from ...transcode.executor_choice import ExecutorName
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from .sources import ByteSource
 
 _BYTES = 1 << 20
+_MOST_FILES = 256
+"""How many files of databases are kept open: processes may often open no more than 1,024."""
 
 
 def read_header(handle: KeyedHandle, folder: Folder) -> KeyedStreamHeader:
@@ -58,17 +63,73 @@ def open_keyed(
         LibraryNotFound: The state is in a database, and `rocksdict` is not installed.
     """
     if isinstance(handle, DatabaseHandle):
-        from .database_files import FewOfDatabase, open_database_of  # an optional library
-        from .database_stream import DatabaseStreamReader
-
-        executor = executor or choose_executor(handle.size)
-        with open_proven(handle.stream, folder, xxh128) as source:
-            header = read_stream_header(source, handle)
-        with FewOfDatabase.opened(handle, folder) if few else open_database_of(handle, folder) as database:
-            yield DatabaseStreamReader.open(database, header, handle, max_parallelism, executor, few=few)
+        opened = _open_database(handle, folder, max_parallelism, xxh128, executor or choose_executor(handle.size), few)
+        kept = _kept.get()
+        with opened if kept is None else kept.reader(opened, handle, folder, executor, xxh128, few) as reader:
+            yield reader
         return
     with open_proven(handle.stream, folder, xxh128) as source:
         yield keyed_reader(source, handle, max_parallelism, executor)
+
+
+@contextmanager
+def _open_database(
+    handle: DatabaseHandle,
+    folder: Folder,
+    max_parallelism: int,
+    xxh128: str,
+    executor: ExecutorName,
+    few: bool,  # noqa: FBT001 - as in `open_keyed`
+) -> Iterator[KeyedReader]:
+    from .database_files import FewOfDatabase, open_database_of  # an optional library
+    from .database_stream import DatabaseStreamReader
+
+    with open_proven(handle.stream, folder, xxh128) as source:
+        header = read_stream_header(source, handle)
+    with FewOfDatabase.opened(handle, folder) if few else open_database_of(handle, folder) as database:
+        yield DatabaseStreamReader.open(database, header, handle, max_parallelism, executor, few=few)
+
+
+class _Kept:
+    """The readers of databases that are open until the end of a `databases_once`."""
+
+    def __init__(self) -> None:
+        self.stack = ExitStack()
+        self._readers: dict[tuple[Any, ...], tuple[DatabaseHandle, KeyedReader]] = {}
+        self._files, self._lock = 0, Lock()
+
+    @contextmanager
+    def reader(
+        self, opened: AbstractContextManager[KeyedReader], handle: DatabaseHandle, folder: Folder, *key: object
+    ) -> Iterator[KeyedReader]:
+        """Return the reader of a database with this key, for which it is opened if it is not kept yet."""
+        from .database_files import stored_names
+
+        with self._lock:
+            found = self._readers.get((id(handle), *key))
+            if found is None and self._files + len(handle.files) <= _MOST_FILES:
+                found = self._readers[(id(handle), *key)] = handle, self.stack.enter_context(opened)
+                self._files += len(handle.files)
+        with opened if found is None else nullcontext(found[1]) as reader, stored_names(handle.files, folder):
+            yield reader
+
+
+_kept: ContextVar[_Kept | None] = ContextVar("_kept", default=None)
+
+
+@contextmanager
+def databases_once() -> Iterator[None]:
+    """Keep databases that are read open until the `with` block ends, so that each is opened once for all its states.
+
+    If they have very many files, the later ones are closed after each state.
+    """
+    kept = _Kept()
+    token = _kept.set(kept)
+    try:
+        yield
+    finally:
+        _kept.reset(token)
+        kept.stack.close()  # without the error of the block, to which each would add the names of its own files
 
 
 def keyed_reader(
