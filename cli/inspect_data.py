@@ -32,9 +32,10 @@ from .failures import error_data
 from .progress import spinning
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from ..compat.description import OperatorDescription, StateDescription
+    from ..compat.profiles import Profile
     from ..serializers.snapshot import TypeSerializerConfigSnapshot
     from ..state.formats.spark.reader import SparkCheckpoint, SparkOperator, SparkStore
     from ..state.savepoint.largest_keys import LargestKeys
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from ..state.savepoint.sizes import OperatorSizes, StateSizes
     from ..state.savepoint.states import SavepointState
 
+    Counted = Mapping[tuple[str, str], Measure]
+    """The sizes of an operator's states, by name and kind."""
     AnyOperator = SavepointOperator | SparkOperator
     AnyState = SavepointState | SparkStore
 
@@ -82,12 +85,14 @@ class StateView:
         return cls(state, sizes.measure, sizes.error, sizes.largest, lazy_version, has_ttl=has_ttl)
 
     @classmethod
-    def of_store(cls, store: SparkStore, operator: SparkOperator) -> StateView:
-        """Return the view of a store of a Spark query; it is measured, if this release reads it."""
+    def of_store(cls, store: SparkStore, operator: SparkOperator, counted: Counted | None) -> StateView:
+        """Return the view of a store of a Spark query; it is measured, if this release reads it and nothing has yet."""
         has_ttl, is_forgotten = store.name in operator.facts.expiring, store in operator.forgotten
         view = cls(store, has_ttl=has_ttl, is_forgotten=is_forgotten)
         if store.unsupported:
             return view
+        if counted is not None:
+            return attrs.evolve(view, measure=counted.get((store.name, store.kind)))
         try:
             sizes = store.measure()
         except StateShiftError as error:
@@ -189,10 +194,18 @@ class OperatorView:
 
     @classmethod
     def of(
-        cls, operator: AnyOperator, state_name: str | None, keys: int, progress: Callable[[int], None] | None = None
+        cls,
+        operator: AnyOperator,
+        state_name: str | None,
+        keys: int = 0,
+        progress: Callable[[int], None] | None = None,
+        counted: Counted | None = None,
     ) -> OperatorView:
-        """Measure the state with this name, or all states; find the given number of largest keys."""
-        return _MEASURED[operator.is_of_spark](operator, state_name, keys, progress)
+        """Measure the state with this name, or all states; find the given number of largest keys.
+
+        What is counted already is not read.
+        """
+        return _MEASURED[operator.is_of_spark](operator, state_name, keys, progress, counted)
 
     @property
     def facts(self) -> SavepointOperator | OperatorDescription:
@@ -280,19 +293,32 @@ class OperatorView:
         yield from {id(error): error for error in found if error is not None}.values()
 
 
-def _of_stores(operator: SparkOperator, state_name: str | None, *_: object) -> OperatorView:
+def _of_stores(
+    operator: SparkOperator, state_name: str | None, _: int, __: object, counted: Counted | None
+) -> OperatorView:
     stores = (store for store in operator.stores if state_name in {None, store.name})
-    return OperatorView(operator, tuple(StateView.of_store(store, operator) for store in stores))
+    return OperatorView(operator, tuple(StateView.of_store(store, operator, counted) for store in stores))
 
 
 def _of_streams(
-    operator: SavepointOperator, state_name: str | None, keys: int, progress: Callable[[int], None] | None
+    operator: SavepointOperator,
+    state_name: str | None,
+    keys: int,
+    progress: Callable[[int], None] | None,
+    counted: Counted | None,
 ) -> OperatorView:
+    from ..state.savepoint.sizes import OperatorSizes, StateSizes
+
     try:
         names = None
         if state_name is not None:
             names = {one.name for one in operator.states if is_called(one.name, state_name)}
-        sizes = operator.measure(states=names, keys=keys, progress=progress)
+        if counted is None:
+            sizes = operator.measure(states=names, keys=keys, progress=progress)
+        else:
+            states = (one for one in operator.states if names is None or one.name in names)
+            known = tuple(StateSizes(one, counted.get((one.name, str(one.kind)))) for one in states)
+            sizes = OperatorSizes(operator, known)
     except StateShiftError as error:
         return OperatorView(operator, error=error)
     if names is not None and not sizes.states:
@@ -332,6 +358,24 @@ class Inspected:
             if not views:
                 raise no_such_state(opened, chosen, state_name)
         return cls(opened, tuple(views))
+
+    @classmethod
+    def of_profile(
+        cls,
+        opened: Savepoint | SparkCheckpoint,
+        operator_name: str | None,
+        state_name: str | None,
+        profile: Profile,
+    ) -> Inspected:
+        """Return the requested states with the sizes that their profile has counted; no entries are read."""
+        views = []
+        for operator in chosen_operators(opened, operator_name):
+            facts: Any = operator
+            place = str(facts.number) if operator.is_of_spark else facts.operator_id
+            known = (one for one in profile.states if one.operator_id == place and not one.not_counted)
+            counted = {(one.state, one.kind): Measure(one.entries, one.size_bytes) for one in known}
+            views.append(OperatorView.of(operator, state_name, counted=counted))
+        return cls(opened, tuple(view for view in views if state_name is None or view.found))
 
     @property
     def size_bytes(self) -> int:

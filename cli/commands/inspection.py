@@ -150,7 +150,7 @@ def command(
         opened, on_spark = open_state(savepoint, plan, old_job), {"master": master, "py_files": py_files}
         profile = _profile(opened, operator_name, state_name, reference_time, lives, on_spark)
         if html is not None:
-            _write_page(html, Inspected.of(opened, operator_name, state_name), profile)
+            _write_page(html, Inspected.of_profile(opened, operator_name, state_name, profile), profile)
         _print_profile(profile, is_full=is_full or state_name is not None, with_json=with_json)
         return Status.DONE
     given = {"--ttl": lives, "--reference-time": reference_time, "--master": master, "--py-files": py_files}

@@ -47,10 +47,11 @@ def contents_pieces(
     facts = [("place", data["savepoint"])]
     facts += [("without state", ", ".join(idle))] if idle else []
     is_damaged = any(state["error"] for operator in operators for state in (operator, *operator["states"]))
+    of = "of keys and values" if data["written_by"] == "spark" else "as stored, with headers"
     word = "damaged" if is_damaged else "checkpoint" if data["written_by"] == "spark" else "savepoint"
     largest = figures.largest_states(data, "name")
     return [
-        pieces.verdict(word, f"{held}, {size_text(data['bytes'])}", facts),
+        pieces.verdict(word, f"{held}, {size_text(data['bytes'])} {of}", facts),
         *([piece("notes", notes)] if notes else []),
         *([largest] if largest is not None else []),
         pieces.operators(

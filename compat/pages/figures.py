@@ -48,8 +48,8 @@ def largest_states(data: Mapping[str, Any], name: str) -> Markup | None:
     ]
     left = len(counted) - len(rows)
     more = f"; {many(left, 'smaller one')} with {size_text(sum(one['bytes'] for _, one in counted[_MOST_BARS:]))}"
-    caption = f"{many(len(counted), 'state')} with entries, {size_text(whole)}{more if left else ''}"
-    return piece("section", "The largest states", piece("bars", rows, caption))
+    held = f"{many(len(counted), 'state')} with entries, {size_text(whole)} of keys and values, uncompressed"
+    return piece("section", "The largest states", piece("bars", rows, held + (more if left else "")))
 
 
 def spreads(data: Mapping[str, Any] | None) -> Iterator[Markup]:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import io
 import json
+import re
 
 import pytest
+import spark_checkpoints
 
 from stateshift.cli import output
 from stateshift.cli.render.bars import bar
+from stateshift.state.progress import count_file_bytes
+from stateshift.state.savepoint import entry_pass
 
 
 def test_the_largest_state_comes_first_and_its_heaviest_key(run, savepoint_of):
@@ -97,3 +101,30 @@ def test_bars_have_blocks_only_where_the_encoding_has_them(monkeypatch):
 
 def test_json_is_json(run, savepoint_of):
     assert json.loads(run("inspect", savepoint_of("hashmap-zoo-p1-m128"), "--profile", "--json").stdout)
+
+
+@pytest.mark.parametrize("place", ["rocksdb-long-p2-m200-files", "spark:aggregation", "spark:transform"])
+def test_its_page_says_what_an_inspection_says_and_reads_no_entry_twice(
+    run, savepoint_of, tmp_path, monkeypatch, place
+):
+    is_of_spark, name = place.startswith("spark:"), place.removeprefix("spark:")
+    source = f"spark:{spark_checkpoints.place(name)}" if is_of_spark else savepoint_of(name)
+
+    opened, sizes, original = [], [], entry_pass.open_keyed
+    monkeypatch.setattr(entry_pass, "open_keyed", lambda *args, **more: opened.append(1) or original(*args, **more))
+
+    def read(*options):
+        opened.clear()
+        sizes.clear()
+        with count_file_bytes.heard_by(sizes.append):
+            assert run("inspect", source, *options).status == 0
+        return sum(sizes) if is_of_spark else len(opened)
+
+    def said(file):
+        text = re.sub("<[^>]*>", " ", re.sub("(?s)^.*<main|<(script|style).*?</(script|style)>", "", file.read_text()))
+        return re.search(r"(?s)\d+ operators? with.*?of keys and values, uncompressed.*?Operators and", text)[0]
+
+    assert read("--profile", "--html", tmp_path / "profile.html") == read("--profile") > 0
+    read("--html", tmp_path / "inspection.html")
+    assert said(tmp_path / "profile.html") == said(tmp_path / "inspection.html")
+    assert (" as stored, with headers" in said(tmp_path / "profile.html")) is not is_of_spark
