@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import collections
 import sys
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from .ways_out import Option, Told, WayOut, in_python, ways_out
 from .wording import one_line
@@ -270,6 +270,20 @@ class at_step:  # noqa: N801 - it is used like a function
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, StateShiftError):
             add_step(error, self._step)
+
+
+E = TypeVar("E", bound=StateShiftError)
+
+
+def without_locals(error: E) -> E:
+    """Return an error that is kept as data; what the functions of its traceback held, such as open files, is let go."""
+    from traceback import clear_frames
+
+    found: BaseException | None = error
+    while found is not None:
+        clear_frames(found.__traceback__)
+        found = found.__cause__ or found.__context__
+    return error
 
 
 class CorruptSavepoint(StateShiftError, ValueError):

@@ -25,6 +25,7 @@ from ..serializers.errors import (
     StorageFailed,
     shown,
     values_are_redacted,
+    without_locals,
 )
 from .progress import Progress, ProgressMeter
 from .storage.prefetch import cores
@@ -321,7 +322,7 @@ def _tried(work: AnyWork[R], tasks: Sequence[Any], conditions: Conditions, take:
             if failure is not error:
                 raise failure from None if values_are_redacted() else error
             if work.keeps_failures:
-                return [cast("R", failure)]
+                return [cast("R", without_locals(failure))]
             raise
 
 

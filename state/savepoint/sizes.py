@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 import attrs
 
 from ...compat.spread import Share
-from ...serializers.errors import StateShiftError, located
+from ...serializers.errors import StateShiftError, located, without_locals
 from ..formats.flink.meta_info import MetaInfoKind
 from ..key_groups import key_group_range
 from .entry_pass import observe
@@ -135,7 +135,7 @@ def _not_walked(state: SavepointState) -> StateSizes:
     try:
         return StateSizes(state, state.measure())
     except StateShiftError as error:
-        return StateSizes(state, None, error=error)
+        return StateSizes(state, None, error=without_locals(error))
 
 
 def _walked(walk: _Walk, states: list[SavepointState], keys: int) -> list[StateSizes]:
@@ -147,7 +147,7 @@ def _walked(walk: _Walk, states: list[SavepointState], keys: int) -> list[StateS
             walk.over(counts)
             return [count.result() for count in counts.values()]
     except StateShiftError as error:
-        return [StateSizes(state, None, error=error) for state in states]
+        return [StateSizes(state, None, error=without_locals(error)) for state in states]
 
 
 @attrs.define

@@ -77,7 +77,7 @@ class ColumnFamily:
             return int(self._family.property_int_value(_FILES_BYTES) or 0)
 
     def close(self) -> None:
-        """Close the column family, and what reads it: an iterator keeps the database open; closing twice is harmless."""
+        """Close the column family and its iterators, which keep the database open; closing it twice is harmless."""
         self._iterators.clear()
         if self._is_open:
             self._is_open = False

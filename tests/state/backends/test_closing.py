@@ -4,21 +4,26 @@ import gc
 import os
 import tempfile
 import warnings
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+import native_snapshots
 import pytest
 
 from stateshift import (
+    CorruptSavepoint,
     DeclarationError,
     EmbeddedRocksDBStateBackend,
     KeyedProcessFunction,
     MapStateDescriptor,
     RuntimeContext,
+    Savepoint,
     StateShiftError,
     ValueStateDescriptor,
 )
 from stateshift.state.backends.rocksdb import store
+from stateshift.state.savepoint.verify import verify
 from stateshift.state.testing import KeyedProcessHarness
 
 OPEN = Path("/proc/self/fd")
@@ -123,4 +128,26 @@ def test_a_database_that_is_not_closed_warns(open_files):
         gc.collect()
 
     assert [(one.category, "was not closed" in str(one.message)) for one in told] == [(ResourceWarning, True)]
+    assert open_files() == []
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_a_database_that_was_read_has_no_file_open(open_files, tmp_path, is_damaged):
+    folder = native_snapshots.apart("rocksdb-native-long-p2-m200", tmp_path / "copy")
+    for file in folder.rglob("*.sst") if is_damaged else ():
+        data = bytearray(file.read_bytes())
+        data[9] ^= 1
+        file.write_bytes(data)
+    savepoint = Savepoint.open(folder)
+    operator = savepoint.operator(native_snapshots.KEYED)
+
+    sizes, report = operator.measure(), verify(savepoint)
+    readers = [state.read_entries() for state in operator.states if state.kind == "map"]
+    for reader in readers:
+        with suppress(CorruptSavepoint):
+            assert next(reader)
+        reader.close()
+
+    assert (report.ok, any(state.error is not None for state in sizes.states)) == (not is_damaged, is_damaged)
+    assert readers
     assert open_files() == []
