@@ -2,19 +2,26 @@
 
 from contextlib import ExitStack
 
+import pytest
 from sorted_dict import DictStore
 
 from stateshift import EmbeddedRocksDBStateBackend, HashMapStateBackend
 from stateshift.state.backends.sorted.backend import SortedStateBackend
 
-live = ExitStack()
-"""The databases of a test, which it need not close itself."""
+_live = ExitStack()
+
+
+@pytest.fixture(autouse=True)
+def _closed_backends():
+    """Databases of `BACKENDS` are closed after the test that made them."""
+    yield
+    _live.close()
 
 
 def rocksdb(*args, **options):
-    """RocksDB, which is closed after the test."""
+    """RocksDB, which the test need not close."""
     made = EmbeddedRocksDBStateBackend(*args, **options)
-    live.callback(made.dispose)
+    _live.callback(made.dispose)
     return made
 
 

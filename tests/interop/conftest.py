@@ -24,6 +24,7 @@ from threading import Timer
 import attrs
 import pytest
 from flink_jars import RELEASES, Unavailable, find_jars, find_jdk, javac_version, made_once
+from live_backends import _closed_backends  # noqa: F401 - a fixture
 
 from stateshift.spark.java import cache_folder
 

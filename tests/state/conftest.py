@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import cloudpickle
-import live_backends
 import pytest
+from live_backends import _closed_backends  # noqa: F401 - a fixture
 
 from stateshift import Savepoint, Target, check, load_job
 from stateshift.compat.description import operator_id_of_uid
@@ -38,13 +38,6 @@ def pytest_generate_tests(metafunc):
             assert found
             ids = [f"{folder.parents[1].name}/{folder.parent.name}" for folder in found]
             metafunc.parametrize(name, found, ids=ids)
-
-
-@pytest.fixture(autouse=True)
-def _closed_backends():
-    """Databases of `BACKENDS` are closed after the test that made them."""
-    yield
-    live_backends.live.close()
 
 
 @pytest.fixture
