@@ -150,7 +150,10 @@ class SlotRunner:
                 if isinstance(error, StateShiftError) or not isinstance(error, Exception):
                     raise
                 raise function_failed(error, task) from error
+            replaced = _LIVE.pop(self._place(run, slot), None)
             _LIVE[self._place(run, slot)] = run, task
+            if replaced is not None:  # of another attempt, which ran at the same time
+                replaced[1].close()
             return answer
 
     def _processed(
