@@ -17,33 +17,34 @@ from .output import OutputClosedError, answering, close_output, prepare_streams,
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# The module of each command, in the order of the work. No name equals that of a module of the standard library.
+# Command -> its module, and what `--help` says of it, in the order of the work. No name equals that of a module of the
+# standard library.
 _COMMANDS = {
-    "inspect": "inspection",
-    "get": "get",
-    "export": "export",
-    "sql": "sql",
-    "init": "init",
-    "check": "check",
-    "plan": "plan",
-    "migrate": "migrate",
-    "verify": "verify",
-    "diff": "diff",
-    "snapshot": "snapshot",
-    "record": "record",
-    "history": "history",
-    "heads": "history",
-    "show": "history",
-    "stamp": "history",
-    "quarantine": "quarantine",
-    "savepoint": "savepoint",
-    "explain": "explain",
-    "ttl": "ttl",
-    "rewind": "state_directory",
-    "gc": "state_directory",
-    "clean": "clean",
-    "warm-up": "warm_up",
-    "rules": "rules",
+    "inspect": ("inspection", "Show operators, states, types and sizes of a savepoint."),
+    "get": ("get", "Show everything that is stored under one key."),
+    "export": ("export", "Print the entries of a savepoint as JSON."),
+    "sql": ("sql", "Query the states of a savepoint with SQL."),
+    "init": ("init", "Write the job that a savepoint implies, to start yours from."),
+    "check": ("check", "Report start, migrate or refuse, field by field."),
+    "plan": ("plan", "Show what a migration would do, for review."),
+    "migrate": ("migrate", "Write a new savepoint with the new types."),
+    "verify": ("verify", "Verify that a savepoint is intact and every key in its place."),
+    "diff": ("diff", "Show what differs between two savepoints, jobs or records."),
+    "snapshot": ("snapshot", "Record the types of a savepoint or job in a file."),
+    "record": ("record", "Keep beside a savepoint of PyFlink what its bytes hold."),
+    "history": ("history", "List the recorded revisions of a job's state."),
+    "heads": ("history", "Show the latest revisions: more than one after two branches."),
+    "show": ("history", "Show one recorded revision: its states and their types."),
+    "stamp": ("history", "Record which revision runs where."),
+    "quarantine": ("quarantine", "List the values that a migration set aside."),
+    "savepoint": ("savepoint", "Write a savepoint of a streaming query, running or stopped."),
+    "explain": ("explain", "Show what a compiled plan of Flink SQL keeps as state, and what makes it grow."),
+    "ttl": ("ttl", "Show or set the time to live of each state of a compiled plan of Flink SQL."),
+    "rewind": ("state_directory", "Copy a streaming query as it was after an earlier batch."),
+    "gc": ("state_directory", "Delete the files of a query's state directory that nothing needs."),
+    "clean": ("clean", "Remove the files that a dead run left in its target."),
+    "warm-up": ("warm_up", "Compile machine code before it is needed."),
+    "rules": ("rules", "Show what a rule or a flag means, by its name."),
 }
 _ONLY_READ = {"inspect", "get", "verify", "diff", "explain", "history", "heads", "show", "quarantine", "rules", "sql"}
 """Commands that never write, so that their errors do not say whether something was written."""
@@ -96,10 +97,16 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        module = import_module(f".commands.{_COMMANDS[cmd_name]}", __package__)
+        module_name, short_help = _COMMANDS[cmd_name]
+        module = import_module(f".commands.{module_name}", __package__)
         command: click.Command = getattr(module, f"{cmd_name}_command", None) or module.command
-        command.context_class = _Context
+        command.context_class, command.short_help = _Context, short_help
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands, of which none is imported for it."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, short_help) for name, (_, short_help) in _COMMANDS.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

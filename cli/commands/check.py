@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
 @click.command(
     "check",
-    short_help="Report start, migrate or refuse, field by field.",
     epilog="""\b
 Examples:
   stateshift check /data/savepoints/sp-1 --job accounts:job

@@ -12,7 +12,6 @@ from ..output import print_json, print_lines
 
 @click.command(
     "clean",
-    short_help="Remove the files that a dead run left in its target.",
     epilog="""\b
 Examples:
   stateshift clean /data/savepoints/sp-1-v2

@@ -37,7 +37,6 @@ _NOT_COMPARED = (
 
 @click.command(
     "diff",
-    short_help="Show what differs between two savepoints, jobs or records.",
     epilog="""\b
 Examples:
   stateshift diff /data/savepoints/sp-1 accounts:job

@@ -38,7 +38,6 @@ _IMPLICIT = {
 
 @click.command(
     "explain",
-    short_help="Show what a compiled plan of Flink SQL keeps as state, and what makes it grow.",
     epilog="""\b
 Examples:
   stateshift explain plan.json

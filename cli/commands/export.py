@@ -70,7 +70,6 @@ def _is_export(file: Path) -> bool:
 
 @click.command(
     "export",
-    short_help="Print the entries of a savepoint as JSON.",
     epilog="""\b
 Examples:
   stateshift export /data/savepoints/sp-1 --operator accounts --state account

@@ -73,7 +73,6 @@ class _WithNegativeKeys(click.Command):
 @click.command(
     "get",
     cls=_WithNegativeKeys,
-    short_help="Show everything that is stored under one key.",
     epilog="""\b
 Examples:
   stateshift get /data/savepoints/sp-1 42

@@ -45,7 +45,6 @@ history_option = click.option(
 
 @click.command(
     "history",
-    short_help="List the recorded revisions of a job's state.",
     epilog="""\b
 Examples:
   stateshift history
@@ -106,7 +105,6 @@ def _data(revision: RecordedRevision) -> dict[str, Any]:
 
 @click.command(
     "heads",
-    short_help="Show the latest revisions: more than one after two branches.",
     epilog="""\b
 Examples:
   stateshift heads
@@ -132,7 +130,6 @@ def heads_command(*, folder: Path, with_json: bool) -> int:
 
 @click.command(
     "show",
-    short_help="Show one recorded revision: its states and their types.",
     epilog="""\b
 Examples:
   stateshift show head
@@ -194,7 +191,6 @@ def _operator_lines(described: JobDescription) -> Iterator[str]:
 
 @click.command(
     "stamp",
-    short_help="Record which revision runs where.",
     epilog="""\b
 Examples:
   stateshift stamp production 0003

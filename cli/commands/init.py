@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 @click.command(
     "init",
-    short_help="Write the job that a savepoint implies, to start yours from.",
     epilog="""\b
 Examples:
   stateshift init /data/savepoints/sp-1 -o job.py

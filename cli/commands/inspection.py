@@ -57,7 +57,6 @@ def _times_to_live(
 
 @click.command(
     "inspect",
-    short_help="Show operators, states, types and sizes of a savepoint.",
     epilog="""\b
 Examples:
   stateshift inspect /data/savepoints/sp-1

@@ -73,7 +73,6 @@ _ONLY_OF_A_QUERY = ONLY_OF_QUERIES | OF_CHANGES
 
 @click.command(
     "migrate",
-    short_help="Write a new savepoint with the new types.",
     epilog="""\b
 Examples:
   stateshift migrate /data/sp-1 /data/sp-1-v2 --job accounts:job --dry-run

@@ -48,7 +48,6 @@ def _is_plan(file: Path) -> bool:
 
 @click.command(
     "plan",
-    short_help="Show what a migration would do, for review.",
     epilog="""\b
 Examples:
   stateshift plan /data/sp-1 --job accounts:job

@@ -37,7 +37,6 @@ _VALUE_BYTES = "key_bytes value_bytes"
 
 @click.command(
     "quarantine",
-    short_help="List the values that a migration set aside.",
     epilog="""\b
 Examples:
   stateshift quarantine /data/savepoints/sp-1-v2

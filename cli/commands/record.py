@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 @click.command(
     "record",
-    short_help="Keep beside a savepoint of PyFlink what its bytes hold.",
     epilog="""\b
 Examples:
   stateshift record accounts:job /data/savepoints/sp-1

@@ -31,7 +31,6 @@ _WIDTH = max(map(len, _TITLES.values())) + 2
 
 @click.command(
     "rules",
-    short_help="Show what a rule or a flag means, by its name.",
     epilog="""\b
 Examples:
   stateshift rules REC-4

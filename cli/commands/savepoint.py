@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 @click.command(
     "savepoint",
-    short_help="Write a savepoint of a streaming query, running or stopped.",
     epilog="""\b
 Examples:
   stateshift savepoint /data/state /data/savepoints/sp-1

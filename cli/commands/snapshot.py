@@ -32,7 +32,6 @@ def _is_snapshot(file: Path) -> bool:
 
 @click.command(
     "snapshot",
-    short_help="Record the types of a savepoint or job in a file.",
     epilog="""\b
 Examples:
   stateshift snapshot /data/savepoints/sp-1 -o state.json

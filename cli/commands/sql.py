@@ -26,7 +26,6 @@ _NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOU
 
 @click.command(
     "sql",
-    short_help="Query the states of a savepoint with SQL.",
     epilog="""\b
 Examples:
   stateshift sql /data/savepoints/sp-1

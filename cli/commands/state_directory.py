@@ -26,7 +26,6 @@ _DELETED = (Column("folder"), Column("files", is_number=True), Column("bytes", i
 
 @click.command(
     "gc",
-    short_help="Delete the files of a query's state directory that nothing needs.",
     epilog="""\b
 Examples:
   stateshift gc /data/state --dry-run
@@ -87,7 +86,6 @@ def _deleted_blocks(place: str, found: Collected, hours: float, *, dry_run: bool
 
 @click.command(
     "rewind",
-    short_help="Copy a streaming query as it was after an earlier batch.",
     epilog="""\b
 Examples:
   stateshift rewind /data/state /data/state-2 --checkpoint /data/checkpoint-2

@@ -23,7 +23,6 @@ _SET = "set"
 
 @click.command(
     "ttl",
-    short_help="Show or set the time to live of each state of a compiled plan of Flink SQL.",
     epilog="""\b
 Examples:
   stateshift ttl plan.json

@@ -43,7 +43,6 @@ _STYLES = {"ok": "green", "failed": "bold red", "unproven": "yellow"}
 
 @click.command(
     "verify",
-    short_help="Verify that a savepoint is intact and every key in its place.",
     epilog="""\b
 Examples:
   stateshift verify /data/savepoints/sp-1-v2

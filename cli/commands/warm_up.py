@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 @click.command(
     "warm-up",
-    short_help="Compile machine code before it is needed.",
     epilog="""\b
 Examples:
   stateshift warm-up
