@@ -75,7 +75,7 @@ class NewSide:
             is_old_known: Whether what is stored says itself what its columns are computed from.
         """
         if self.job:
-            from ..state.migration.planning import job_described
+            from ..state.job import job_described
 
             return job_described(self.job, self.old_job, load_job_here)
         if self.plan:

@@ -13,10 +13,8 @@ from ..serializers.rewrite import fits_always, rewrite_of
 from ..serializers.snapshot import require_registered, snapshot_to_bytes
 from .called_code import called_code
 from .description import MAP_VALUE, StateKind
-from .explain import finding_line
 from .header_snapshots import Labels, label_after
 from .lazy_tables import state_in
-from .likeness import OF_CHECK, alike
 from .plan import (
     NEW_SERIALIZER,
     Merging,
@@ -282,6 +280,9 @@ def _recoding(part: Part, converter: str) -> Recoding | None:
 
 
 def _refusal(report: CheckReport) -> IncompatibleState:
+    from .explain import finding_line
+    from .likeness import OF_CHECK, alike
+
     refused = [one for one in report.findings() if one[2].verdict is Verdict.INCOMPATIBLE or one[2].forbidden]
     lines: list[Detail] = []
     for (operator, state, finding), others in alike(

@@ -468,6 +468,23 @@ def load_job(place: str) -> Job:
         return _loaded_job(module_name, attribute, place)
 
 
+def job_described(job: str, old_job: str = "", load: Callable[[str], Job] = load_job) -> JobDescription:
+    """Return the description of a job.
+
+    Args:
+        job: The job as `module:attribute`.
+        old_job: The job that wrote the state which it is to take over, or "": it is not known, or the job names it.
+        load: A function that imports a job.
+
+    Raises:
+        JobNotFound: One of them cannot be loaded.
+    """
+    described = load(job).describe(f"job {job}")
+    if not old_job:
+        return described
+    return attrs.evolve(described, former=load(old_job).describe(f"job {old_job}"))
+
+
 def _loaded_job(module_name: str, attribute: str, place: str) -> Job:
     module = import_user_module(module_name)
     try:

@@ -6,7 +6,6 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from ...compat.description import StateKind, uid_order
-from ...compat.explain import finding_line
 from ...compat.likeness import FEW, OF_CHECK, alike, some
 from ...compat.reference_time import time_text
 from ...serializers.wording import many, shell_word
@@ -16,7 +15,6 @@ from ...state.transcode.executor_choice import TIMES_SLOWER
 from ..next_steps import flink_command, options_given, start_lines
 from ..options import NOT_COMPARED, PREFIX
 from ..output import Column, Line, Row, Table, print_notice
-from .plan import plan_lines, query_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -245,12 +243,16 @@ def done_lines(report: MigrationReport) -> Iterator[Line | Table]:
     for line in _below(report):
         yield [(f"  {line}", "dim")]
     if report.query is not None:
+        from .plan import query_lines
+
         told = (f"  operator {one.uid}: {line}" for one in report.plan.operators for line in _changes(one))
         yield from ([(line, "")] for line in dict.fromkeys(told))  # a key changes in each store of a join
         yield from query_lines(report.query.to_data())
 
 
 def _changes(operator: OperatorPlan) -> Iterator[str]:
+    from ...compat.explain import finding_line
+
     return (finding_line(finding) for state in operator.states for finding in state.findings)
 
 
@@ -265,6 +267,8 @@ def lost_on_the_way_back(report: MigrationReport, downgrade: str) -> Iterator[st
     ]
     if not downgrade or not lost:
         return
+    from ...compat.explain import finding_line
+
     yield f"  on the way back to {downgrade}, this is lost or may fail:"
     found = [(f"{operator.uid or operator.operator_id}/{state.name}", one) for operator, state, one in lost]
     for (place, one), others in alike(found, lambda one: one[1], lambda one: one[0], whole=OF_CHECK):
@@ -310,6 +314,8 @@ def quarantine_lines(report: MigrationReport) -> Iterator[str]:
 def dry_lines(report: MigrationReport) -> Iterator[Line | Row]:
     """Yield the plan of a dry run, and what it tried."""
     assert report.plan_file is not None  # noqa: S101 - of a dry run
+    from .plan import plan_lines
+
     yield from plan_lines(report.plan_file, report.plan.job if report.query is None else "")
     yield from ([(line, "")] for line in ("", *tried_lines(report)))
 

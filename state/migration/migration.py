@@ -34,7 +34,7 @@ from .engine import Engine
 from .estimate import estimate
 from .journal import SUFFIX
 from .options import MigrationOptions
-from .planning import files_to_read, planned_as, prepare_as_planned
+from .preparation import prepare
 from .report import MigrationReport
 from .run import name_of, publish_result, try_out
 from .run_task import works_of
@@ -112,7 +112,7 @@ def migrate_savepoint(
     with files.watched():
         with located(savepoint=savepoint.place):
             require_files(savepoint.metadata.streams, savepoint.folder, files.version_of)
-        prepared = brought_up(prepare_as_planned(savepoint, job, options, expected, resumed=resumed))
+        prepared = brought_up(_prepared(savepoint, job, options, expected, resumed))
     migration = _Migration(savepoint, prepared, files, prepared.journal(folder), spark, stopwatch)
     published = None if resumed is None else migration.journal.published(prepared.savepoint, prepared.plan)
     if published is not None:
@@ -130,8 +130,30 @@ def migrate_savepoint(
             return migration.carried_out(report, needed, reads, target_exists)
         with failures_counted(prepared.savepoint, prepared.plan):
             report = attrs.evolve(report, tried=try_out(prepared.savepoint, prepared.plan))
-    plan_file, read = planned_as(prepared, options, expected), files_to_read(prepared)
-    return attrs.evolve(report, plan_file=plan_file, read_files=read, seconds=stopwatch.seconds)
+    plan_file = expected or _planned(prepared, options)
+    return attrs.evolve(report, plan_file=plan_file, read_files=prepared.files_to_read, seconds=stopwatch.seconds)
+
+
+def _prepared(
+    savepoint: Savepoint,
+    job: Job | JobDescription | None,
+    options: MigrationOptions,
+    expected: PlanFile | None,
+    resumed: Folder | None,
+) -> Preparation:
+    if expected is None:
+        return prepare(savepoint, job, options, resumed=resumed)
+    from .planning import prepare_as_planned
+
+    return prepare_as_planned(savepoint, job, options, expected, resumed=resumed)
+
+
+def _planned(prepared: Preparation, options: MigrationOptions) -> PlanFile:
+    """Return the plan of the arguments, for people."""
+    from .plan_file import NewTypes
+    from .planning import plan_of
+
+    return plan_of(prepared, options, NewTypes(stay=True))
 
 
 @attrs.frozen

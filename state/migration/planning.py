@@ -24,9 +24,8 @@ from ...compat.way_back import ways_back_after
 from ...serializers.compatibility import Decision
 from ...serializers.errors import DeclarationError, PlanChanged, located
 from ..formats.flink.missing_files import require_files
-from ..job import load_job
+from ..job import job_described, load_job
 from ..savepoint.reader import Savepoint
-from .kept_families import files_of
 from .options import MigrationOptions
 from .plan_file import FILES, OF_QUERIES, RECORDED, NewTypes, PlanFile, StoredPlace
 from .preparation import prepare
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
     from ...serializers.compatibility import Finding
     from ..formats.flink.roots import AllowedRoot
     from ..job import Job
-    from ..publication.lineage import StateFiles
     from ..savepoint.reader import SavepointOperator
     from ..savepoint.states import Measure
     from ..storage.files import Folder
@@ -187,23 +185,10 @@ def query_plan_file(report: MigrationReport, new_types: NewTypes, typed: dict[st
     )
 
 
-def files_to_read(prepared: Preparation) -> tuple[StateFiles, ...]:
-    """Return the files in databases that a migration reads, by operator and stored state."""
-    found = (_files_of(prepared, one) for one in prepared.plan.operators)
-    return tuple(one for _, read in found for one in read)
-
-
-def _files_of(prepared: Preparation, plan: OperatorPlan) -> tuple[tuple[StateFiles, ...], tuple[StateFiles, ...]]:
-    if not (plan.is_rewritten and plan.rewrites_keyed):
-        return (), ()
-    savepoint = prepared.savepoint
-    return files_of(savepoint.operator(plan.operator_id).stored, prepared.tasks, savepoint.folder)
-
-
 def _files_data(prepared: Preparation, plan: OperatorPlan) -> dict[str, dict[str, int]]:
     """Return how many files in databases are kept and read of each keyed state of an operator, and their bytes."""
     data: dict[str, dict[str, int]] = {}
-    for what, states in zip(("kept", "read"), _files_of(prepared, plan), strict=True):
+    for what, states in zip(("kept", "read"), prepared.files_of(plan), strict=True):
         for one in states:
             data.setdefault(one.state, {}).update({what: one.files, f"{what}_bytes": one.size})
     return data
@@ -220,17 +205,17 @@ def prepare_as_planned(
     savepoint: Savepoint,
     job: Job | JobDescription | None,
     options: MigrationOptions,
-    expected: PlanFile | None,
+    expected: PlanFile,
     *,
     resumed: Folder | None = None,
 ) -> Preparation:
-    """Prepare exactly the migration of a plan file; without one, the migration of the arguments.
+    """Prepare exactly the migration of a plan file.
 
     Args:
         savepoint: The source.
         job: The new types; None to use the origin in the file. A job that it names is then imported.
         options: The options of the migration; if they are the defaults, the options of the file apply.
-        expected: The plan, or None.
+        expected: The plan.
         resumed: The target of a dead run, as in `prepare`.
 
     Raises:
@@ -238,8 +223,6 @@ def prepare_as_planned(
         DeclarationError: The options differ from those in the file, or the file names no job and none is passed.
         IncompatibleState: The check fails now.
     """
-    if expected is None:
-        return prepare(savepoint, job, options, resumed=resumed)
     expected.require_same_source(savepoint)
     if options == MigrationOptions():
         options = expected.options
@@ -249,11 +232,6 @@ def prepare_as_planned(
     prepared = prepare(savepoint, new, options, resumed=resumed)
     expected.require_same(plan_of(prepared, options, expected.new_types))
     return prepared
-
-
-def planned_as(prepared: Preparation, options: MigrationOptions, expected: PlanFile | None) -> PlanFile:
-    """Return the plan that `prepare_as_planned` followed, for people: that of the file, else that of the arguments."""
-    return expected or plan_of(prepared, options, NewTypes(stay=True))
 
 
 def new_side_of(
@@ -305,23 +283,6 @@ def new_side_of(
             advice="pass the job to migrate()",
         )
     return job_described(new_types.job, new_types.old_job, load)
-
-
-def job_described(job: str, old_job: str = "", load: Callable[[str], Job] = load_job) -> JobDescription:
-    """Return the description of a job.
-
-    Args:
-        job: The job as `module:attribute`.
-        old_job: The job that wrote the state which it is to take over, or "": it is not known, or the job names it.
-        load: A function that imports a job.
-
-    Raises:
-        JobNotFound: One of them cannot be loaded.
-    """
-    described = load(job).describe(f"job {job}")
-    if not old_job:
-        return described
-    return attrs.evolve(described, former=load(old_job).describe(f"job {old_job}"))
 
 
 def _is_flink_restorable(prepared: Preparation) -> bool | None:

@@ -12,12 +12,14 @@ from ...compat.edits import same_types
 from ...compat.plan import BadValues
 from ...compat.planner import plan
 from .journal import Journal, run_id
+from .kept_families import files_of
 from .rescale import reformat, reshape
 from .run import calls_of, name_of, split
 
 if TYPE_CHECKING:
-    from ...compat.plan import MigrationPlan
+    from ...compat.plan import MigrationPlan, OperatorPlan
     from ..job import Job
+    from ..publication.lineage import StateFiles
     from ..savepoint.reader import Savepoint
     from ..storage.files import Folder
     from .options import MigrationOptions
@@ -48,6 +50,17 @@ class Preparation:
     def stream_names(self) -> frozenset[str]:
         """The names of the streams that the tasks write."""
         return frozenset(map(name_of, self.tasks))
+
+    @property
+    def files_to_read(self) -> tuple[StateFiles, ...]:
+        """The files in databases that the migration reads, by operator and stored state."""
+        return tuple(one for operator in self.plan.operators for one in self.files_of(operator)[1])
+
+    def files_of(self, plan: OperatorPlan) -> tuple[tuple[StateFiles, ...], tuple[StateFiles, ...]]:
+        """Return the files in databases that are kept of an operator, and those that are read, by stored state."""
+        if not (plan.is_rewritten and plan.rewrites_keyed):
+            return (), ()
+        return files_of(self.savepoint.operator(plan.operator_id).stored, self.tasks, self.savepoint.folder)
 
 
 def prepare(
