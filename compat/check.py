@@ -18,11 +18,11 @@ from .description import JobDescription, StateKind, uid_order
 from .former_job import FormerJob
 from .header_snapshots import Labels, label_after, label_declared, labels_after
 from .kinds import is_transformed, judge, kind_changed
-from .layouts import across_layouts
 from .lazy_tables import judged_together, with_tables
 from .memo import Memo
 from .one_sided_states import with_likely_names
 from .policy import ACCEPT_ALL, AskingPolicy, Policy
+from .pyflink_names import may_be_of_pyflink
 from .report import CheckReport, OperatorReport, RoleReport, StateReport, Status, worst_decision
 from .rewritten_keys import RekeyingOptions, rekeyed
 from .roles import KEY, NAMESPACE, along_with_key, judge_role, judge_timers
@@ -88,7 +88,10 @@ def check(
         old, new = taken_over(old, new.upgrade)
     if new.former is not None:
         old = FormerJob.of(new.former).described(old)
-    old, new = across_layouts(old, new)
+    if may_be_of_pyflink(old) or may_be_of_pyflink(new):
+        from .layouts import across_layouts
+
+        old, new = across_layouts(old, new)
     if new.upgrade is not None and (asked := new.upgrade.asks()):
         policy = AskingPolicy(policy.forbid | asked, policy.allow_empty)
     new = with_tables(old, new)

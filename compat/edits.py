@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ..serializers.errors import DeclarationError, StateNotFound
-from .layouts import PREFIX
 from .lazy_tables import is_reduced, number_of, state_in, table_of
+from .pyflink_names import PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

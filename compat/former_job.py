@@ -12,7 +12,6 @@ import attrs
 
 from ..serializers.containers.wrappers import TtlAwareSerializerSnapshot, without_ttl_awareness
 from ..serializers.errors import DeclarationError, located
-from ..serializers.pyflink.contents import ContentSnapshot, PyFlinkBytes
 from ..serializers.snapshot import snapshot_to_bytes
 from .description import StateKind
 from .lazy_tables import state_in
@@ -120,6 +119,8 @@ def as_value(state: StateDescription) -> StateDescription:
     whole = without_ttl_awareness(state.value.snapshot)
     if state.kind is not StateKind.LIST:
         return state
+    from ..serializers.pyflink.contents import ContentSnapshot, PyFlinkBytes
+
     (element,) = whole.children()
     held = element.children()[-1] if element.kind == "ttl" else element
     if not (isinstance(held, ContentSnapshot) and held.reader is PyFlinkBytes):

@@ -55,6 +55,7 @@ from .description import (
 )
 from .lazy_tables import state_in, table_of
 from .parts import ask, exposes_pieces
+from .pyflink_names import PREFIX, column_of, has_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -65,8 +66,6 @@ if TYPE_CHECKING:
     Snapshot = TypeSerializerConfigSnapshot[Any]
     Convert = Callable[[Any], Any]
 
-PREFIX = "python-state-"
-"""What the name of a state in process mode begins with."""
 _WITH_USERS, _OF_WINDOWS = "_user-timers", "_window-timers"
 _NO_WINDOW = VoidNamespaceSerializer().snapshot_configuration().describe()
 _RULE, _BYTES_RULE, _OTHER_FAMILY = "PYF-3", "PYF-1", "FAM-4"
@@ -109,7 +108,7 @@ def _across(
     for at, state in enumerate(olds):
         places.setdefault((state.kind.scope, state_in(state.name)), []).append(at)
     names = {(state.kind.scope, state.name) for state in news}
-    sides = _Sides(_has_row(was), _has_row(becomes))
+    sides = _Sides(has_row(was), has_row(becomes))
     is_found = False
     for place, declared in enumerate(news):
         is_named = declared.name.startswith(PREFIX)  # without a coder it is declared as it is stored
@@ -183,16 +182,6 @@ def _stored_content(snapshot: Snapshot) -> Snapshot:
     return snapshot.content if isinstance(snapshot, ContentSnapshot) and snapshot.content is not None else snapshot
 
 
-def _has_row(operator: OperatorDescription) -> bool:
-    """Whether the key is a row of one column, as PyFlink's are."""
-    return operator.key is not None and _column(operator.key.snapshot) is not None
-
-
-def _column(snapshot: Snapshot) -> Snapshot | None:
-    children = snapshot.children() if snapshot.kind == "row" else ()
-    return children[0] if len(children) == 1 else None
-
-
 # Keys
 
 
@@ -221,7 +210,7 @@ def _key(was: OperatorDescription, becomes: OperatorDescription) -> Any:
     old, new = was.key, becomes.key
     if old is None or new is None or new.serializer is None or new.converter is not None:
         return None
-    stored, given = _column(old.snapshot), _column(new.snapshot)
+    stored, given = column_of(old.snapshot), column_of(new.snapshot)
     if (stored is None) is (given is None):
         return None
     serializer: Any = new.serializer

@@ -30,7 +30,7 @@ from ..compat.repartition import MAX_KEY_GROUPS
 from ..serializers.errors import DeclarationError, JobNotFound, StateShiftError, UserCodeFailed, shown
 from ..serializers.hints import serializer_for
 from ..serializers.limits import require_name
-from ..serializers.pickled.serializers import refuse_pickles
+from ..serializers.pickled.trust import refuse_pickles
 from ..serializers.pyflink.type_infos import is_of_pyflink
 from ..serializers.wording import many, repr_of
 from .runtime.descriptors import (

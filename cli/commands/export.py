@@ -122,7 +122,7 @@ def command(
 
     With --json, stdout gets one document: a summary where -o names a file, else the tagged export itself.
     """
-    from ...serializers.pickled.unpickler import trusting
+    from ...serializers.pickled.trust import trusting
     from ...state.formats.flink.keyed_readers import databases_once
 
     if with_json and file is None and form == "jsonl":

@@ -106,7 +106,7 @@ def command(
 
     spark:PLACE is the checkpoint of a query of Spark's own operators.
     """
-    from ...serializers.pickled.unpickler import trusting
+    from ...serializers.pickled.trust import trusting
     from ...state.formats.flink.keyed_readers import databases_once
 
     wanted, size = WantedKeys.of_options((key,), None, ()), _BytesRead()

@@ -70,7 +70,7 @@ def command(
     with_json: bool,
 ) -> int:
     """List the values that lie in quarantine beside SAVEPOINT: whose they are, where they lay, and what failed."""
-    from ...serializers.pickled.unpickler import trusting
+    from ...serializers.pickled.trust import trusting
     from ...state.savepoint.json_encoding import tagged_quarantined
     from ...state.savepoint.quarantine_savepoint import write_quarantine
 

@@ -35,7 +35,8 @@ from ..wording import one
 from .conversion import FromPickle, parts_within, pickle_names, records_within, sources_of
 from .rules import obstacles
 from .serializers import PickledSnapshot, PickleSerializer
-from .unpickler import Unmade, trusted_names, unmade
+from .trust import trusted_names
+from .unpickler import Unmade, unmade
 from .values import Unfolding, shape_of
 
 if TYPE_CHECKING:

@@ -34,7 +34,8 @@ from ..registry import registry
 from ..stored_names import qualified_name
 from ..wording import one
 from .serializers import PickleSerializer
-from .unpickler import LIBRARY, Unmade, trusted_names, unmade
+from .trust import trusted_names
+from .unpickler import LIBRARY, Unmade, unmade
 from .values import Fingerprint, PickledValue, Shape, Unfolding, is_plain, slots_of
 
 if TYPE_CHECKING:

@@ -28,7 +28,8 @@ from ..serializer import TypeSerializer
 from ..snapshot import OWN_PREFIX, FormedSnapshot, TypeSerializerConfigSnapshot
 from ..stored_names import qualified_name
 from . import rules as pickle_rules
-from .unpickler import BY_VALUE, LIBRARY, Names, open_pickle, qualified, trusted_names
+from .trust import trusted_names
+from .unpickler import BY_VALUE, LIBRARY, Names, open_pickle, qualified
 from .values import FINGERPRINT, Fingerprint, PickledValue, classes_within, running_python, shape_of
 
 if TYPE_CHECKING:
@@ -306,29 +307,6 @@ def _found(cls: type) -> object:
         return pickle.loads(pickle.dumps(cls))  # noqa: S301 - our own bytes, which name an imported class
     except (pickle.PicklingError, AttributeError, ImportError):
         return None
-
-
-def refuse_pickles(serializer: TypeSerializer[Any], what: str) -> None:
-    """Refuse pickles where values are looked up by their bytes: equal objects may have unequal pickles.
-
-    Args:
-        serializer: The serializer of a key or a namespace.
-        what: What it serializes, such as "a key".
-
-    Raises:
-        DeclarationError: It is a serializer of pickles, or contains one.
-    """
-    pending = [serializer.snapshot_configuration()]
-    while pending:
-        snapshot = pending.pop()
-        if isinstance(snapshot, PickledSnapshot):
-            raise DeclarationError(
-                f"{what} cannot be a pickle ({snapshot.describe()}): it is looked up by its bytes, and equal objects "
-                "may"
-                " have unequal pickles",
-                advice="describe the class: an attrs class, a dataclass, a named tuple; or use a plain type",
-            )
-        pending += snapshot.children()
 
 
 @attrs.frozen

@@ -37,43 +37,21 @@ import types
 import uuid
 import zoneinfo
 from collections.abc import Sized
-from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
 from ..errors import CorruptSavepoint, StateShiftError, UntrustedCode, ValueNotConvertible, cause_text, is_tree_within
-from ..stored_names import known_as, known_name, place_of
+from ..stored_names import known_as, place_of
 from ..ways_out import Option, Told, WayOut
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
 BY_VALUE = "by-value:"
 """The prefix of a class name that trusts the code within its cloudpickle pickles."""
 
 _CODE = ("cloudpickle.", "types.CodeType", "types.FunctionType", "builtins.CodeType")
-_scope: ContextVar[frozenset[str] | None] = ContextVar("_scope", default=None)
-
-
-@contextmanager
-def trusting(names: Collection[str]) -> Iterator[None]:
-    """Trust the given names, and no others, in pickled values that are opened in the `with` block.
-
-    A migration reads in such a block, where serializers return pickles unopened. Pickles of a savepoint are opened by
-    what its caller trusts, whatever the job declares.
-    """
-    token = _scope.set(frozenset(map(known_name, names)))
-    try:
-        yield
-    finally:
-        _scope.reset(token)
-
-
-def trusted_names() -> frozenset[str] | None:
-    """Return the names that the enclosing `trusting` block trusts; None outside of one."""
-    return _scope.get()
 
 
 def untrusted(name: str, held_by: str = "") -> UntrustedCode:

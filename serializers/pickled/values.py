@@ -28,7 +28,8 @@ from ..errors import (
 )
 from ..records.classes import class_fields, is_record_class
 from ..stored_names import known_name, lasting, qualified_name
-from .unpickler import BY_VALUE, LIBRARY, Names, open_pickle, trusted_names, untrusted
+from .trust import trusted_names
+from .unpickler import BY_VALUE, LIBRARY, Names, open_pickle, untrusted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

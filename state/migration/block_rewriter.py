@@ -24,7 +24,7 @@ from ...serializers.errors import (
     located,
     shown,
 )
-from ...serializers.pickled.unpickler import trusting
+from ...serializers.pickled.trust import trusting
 from ...serializers.views import SEPARATOR, DataInputView, DataOutputView
 from ..formats.flink.blocks import Block, whole
 from ..formats.flink.meta_info import NAMESPACE_SERIALIZER, StateMetaInfo

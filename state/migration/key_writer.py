@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...serializers.errors import CorruptSavepoint, MigrationFailed, StateShiftError, add_step, shown
-from ...serializers.pickled.unpickler import trusting
+from ...serializers.pickled.trust import trusting
 from ...serializers.views import DataInputView, DataOutputView
 from ..entry_keys import EntryKey, decode, encode, shown_key
 from ..formats.flink.state_kinds import entry_key_format

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ...compat.description import StateKind
 from ...compat.plan import StateAction
 from ...serializers.errors import CorruptSavepoint, MigrationFailed, ValuesCollide, located
-from ...serializers.pickled.unpickler import trusting
+from ...serializers.pickled.trust import trusting
 from ...serializers.ways_out import Option, Told, WayOut
 from ..formats.flink.blocks import Block
 from ..formats.flink.state_kinds import keyed_kind

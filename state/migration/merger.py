@@ -13,7 +13,7 @@ import attrs
 from ...serializers.containers.ttl import TtlValue
 from ...serializers.errors import MigrationFailed, StateShiftError, shown
 from ...serializers.limits import require_room
-from ...serializers.pickled.unpickler import trusting
+from ...serializers.pickled.trust import trusting
 from ..entry_keys import encode
 from ..formats.flink.entries import read_stored
 from ..transcode.entry_layout import entry_values, map_value

@@ -14,7 +14,7 @@ import attrs
 
 from ...compat.plan import Compression, OperatorPlan, StateAction, StatePlan
 from ...serializers.errors import CorruptSavepoint, UnsupportedFormat, located
-from ...serializers.pickled.unpickler import trusting
+from ...serializers.pickled.trust import trusting
 from ...serializers.views import DataInputView
 from ..formats.flink.database_files import release_copies
 from ..formats.flink.entries import read_pieces

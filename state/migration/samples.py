@@ -22,7 +22,7 @@ from ...serializers.errors import (
     shown,
     values_are_redacted,
 )
-from ...serializers.pickled.unpickler import trusting
+from ...serializers.pickled.trust import trusting
 from ..formats.flink.blocks import Block
 from ..formats.flink.keyed_readers import open_keyed
 from ..formats.flink.meta_info import KEY_SERIALIZER, VALUE_SERIALIZER, MetaInfoKind

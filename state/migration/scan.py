@@ -28,7 +28,7 @@ from ...serializers.errors import (
     shown,
     values_are_redacted,
 )
-from ...serializers.pickled.unpickler import trusting
+from ...serializers.pickled.trust import trusting
 from ...serializers.wording import many
 from ..entry_keys import EntryKeyFormat, shown_key
 from ..formats.flink.meta_info import NAMESPACE_SERIALIZER, MetaInfoKind

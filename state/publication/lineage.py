@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 LINEAGE = "_stateshift.json"
 NEXT_LINEAGE = re.compile(r"_stateshift-[0-9a-f]{12}\.json")
 """The file name of the lineage of a savepoint that is about to replace another one."""
+TYPES = "_stateshift-types.json"
+"""The file beside a savepoint with the types of the job that wrote it."""
 FORMAT = 2
 _SUMMED = ("read", "written", "dropped", "quarantined", "dropped_elements", "merged")
 _LATER_FACTS = frozenset({"dropped_elements", "entries", "kept", "merged", "proof", "quarantined", "rescaled"})

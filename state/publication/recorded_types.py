@@ -14,12 +14,12 @@ from ...compat.gate.recorded_text import RecordedText, print_recorded
 from ...compat.gate.recording import Parsed, from_recorded, to_data
 from ...serializers.errors import CorruptFile, located
 from ...serializers.ways_out import WayOut
+from .lineage import TYPES
 
 if TYPE_CHECKING:
     from ...compat.description import JobDescription
     from ..storage.files import Folder
 
-TYPES = "_stateshift-types.json"
 _FORMAT = "stateshift types"
 
 

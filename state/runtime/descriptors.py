@@ -20,7 +20,7 @@ from ...serializers.errors import DeclarationError, StateShiftError, shown
 from ...serializers.flink.namespaces import VoidNamespaceSerializer
 from ...serializers.hints import as_serializer, serializer_for, strip_none
 from ...serializers.limits import require_name
-from ...serializers.pickled.serializers import refuse_pickles
+from ...serializers.pickled.trust import refuse_pickles
 from ...serializers.serializer import K, TypeSerializer, V
 from ...serializers.stored_names import warn_deprecated
 from ...serializers.views import DataOutputView

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...compat.layouts import PREFIX
+from ...compat.pyflink_names import PREFIX
 from ...serializers.errors import DeclarationError, located
 from ...serializers.flink.namespaces import SqlTimeWindowSerializer, TimeWindowSerializer
 from ...serializers.hints import serializer_for

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...compat.description import StateKind
-from ...compat.layouts import PREFIX
+from ...compat.pyflink_names import PREFIX
 from ...serializers.containers.wrappers import without_ttl_awareness
 from ...serializers.flink.namespaces import VoidNamespaceSerializerSnapshot
 from ...serializers.pyflink.likely_types import MOST_COLUMNS, likely_types, pickled_names

@@ -24,7 +24,6 @@ from ...compat.description import (
     uid_order,
 )
 from ...compat.former_job import FormerJob, as_value
-from ...compat.gate.recording import from_json
 from ...compat.lazy_tables import number_of, state_in, with_notes
 from ...compat.plain_data import fields_of
 from ...serializers.errors import (
@@ -42,7 +41,7 @@ from ...serializers.wording import many, repr_of
 from ..formats.flink.metadata import METADATA, OperatorState, write_metadata
 from ..formats.flink.roots import folder_at, moved_from, require_reachable, with_moved
 from ..formats.flink.sources import require_digest
-from ..publication.recorded_types import TYPES, read_recorded_types
+from ..publication.lineage import TYPES
 from ..publication.stored_savepoint import StoredSavepoint, read_stored_savepoint
 from ..publication.stored_serializers import StoredSerializer, place_of, read_stored_serializers
 from ..storage.files import Folder
@@ -454,6 +453,8 @@ class Savepoint(StoredSavepoint):
             savepoint = cls.of(read_stored_savepoint(folder))
             if not folder.exists(TYPES):
                 return savepoint
+            from ..publication.recorded_types import read_recorded_types
+
             recorded = read_recorded_types(folder, savepoint.metadata_sha256)
             return attrs.evolve(savepoint, former=FormerJob.of(recorded))
 
@@ -744,6 +745,8 @@ class Savepoint(StoredSavepoint):
         )
         described = JobDescription(f"savepoint {self.place}", operators, stored_by=self.metadata.stored_by)
         if self.query is not None and self.query.types:
+            from ...compat.gate.recording import from_json
+
             described = with_notes(described, from_json(self.query.types))
         return described.trusting(trust)
 

@@ -12,7 +12,8 @@ from ...serializers.errors import DeclarationError, TargetExists, ValueNotConver
 from ...serializers.pyflink.contents import has_content
 from ...serializers.ways_out import WayOut
 from ..formats.flink.roots import folder_at
-from ..publication.recorded_types import TYPES, read_recorded_types, write_recorded_types
+from ..publication.lineage import TYPES
+from ..publication.recorded_types import read_recorded_types, write_recorded_types
 from ..publication.stored_savepoint import read_stored_savepoint
 from .pyflink_source import MOST_ENTRIES
 from .reader import Savepoint

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stateshift.state.publication.recorded_types import TYPES
+from stateshift.state.publication.lineage import TYPES
 
 JOB = """
 from stateshift import Job, ListStateDescriptor, MapStateDescriptor, Operator, ValueStateDescriptor

@@ -22,7 +22,8 @@ from stateshift import CorruptSavepoint, PickledValue, StateShiftError, serializ
 from stateshift.serializers.errors import shown
 from stateshift.serializers.pickled.abilities import tagged_pickle
 from stateshift.serializers.pickled.conversion import FromPickle
-from stateshift.serializers.pickled.unpickler import Names, open_pickle, trusting
+from stateshift.serializers.pickled.trust import trusting
+from stateshift.serializers.pickled.unpickler import Names, open_pickle
 from stateshift.serializers.pickled.values import Fingerprint, Shape
 from stateshift.serializers.stored_names import qualified_name
 

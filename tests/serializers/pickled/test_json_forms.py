@@ -11,7 +11,7 @@ import pytest
 
 from stateshift import CorruptSavepoint, PickledValue, StateShiftError, UntrustedCode
 from stateshift.serializers.pickled.abilities import tagged_pickle
-from stateshift.serializers.pickled.unpickler import trusting
+from stateshift.serializers.pickled.trust import trusting
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from stateshift import (
 )
 from stateshift.serializers.containers.arrays import BytesSerializer
 from stateshift.serializers.pickled.serializers import PickleSnapshot
-from stateshift.serializers.pickled.unpickler import trusting
+from stateshift.serializers.pickled.trust import trusting
 from stateshift.serializers.primitives.numeric import LongSerializer
 from stateshift.serializers.registry import registry
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes

@@ -24,7 +24,7 @@ from stateshift import (
 )
 from stateshift.serializers.containers.arrays import BytesSerializer
 from stateshift.serializers.pickled.serializers import CloudPickleSnapshot, PickleSnapshot
-from stateshift.serializers.pickled.unpickler import trusting
+from stateshift.serializers.pickled.trust import trusting
 from stateshift.serializers.pickled.values import Fingerprint, PickledBy, Shape
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 

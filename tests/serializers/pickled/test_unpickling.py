@@ -18,7 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stateshift import CorruptSavepoint, PickledValue, StateShiftError, UntrustedCode, ValueNotConvertible
-from stateshift.serializers.pickled.unpickler import Names, open_pickle, trusting
+from stateshift.serializers.pickled.trust import trusting
+from stateshift.serializers.pickled.unpickler import Names, open_pickle
 
 VALUES = [
     {"a": [1, 2.5, True, None, "é", b"\0\xff", 1 << 200]},
