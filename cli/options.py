@@ -235,10 +235,12 @@ def refuse_plan(place: str) -> None:
 
 def is_plan_file(place: str) -> bool:
     """Whether there is a compiled plan of Flink SQL in a local file."""
-    from ..state.plans.compiled_plan import is_compiled_plan
-
     try:
-        return Path(place).is_file() and Path(place).name != "_metadata" and is_compiled_plan(place)
+        if not Path(place).is_file() or Path(place).name == "_metadata":
+            return False
+        from ..state.plans.compiled_plan import is_compiled_plan
+
+        return is_compiled_plan(place)
     except (OSError, StateShiftError):  # what it is instead is found where it is read
         return False
 
@@ -435,14 +437,16 @@ def reference_time_of(_: click.Context, __: click.Parameter, text: str | None) -
 
 
 def _repartition(*, is_allowed: bool, max_parallelism: tuple[str, ...], merge: tuple[str, ...]) -> Repartition | None:
-    from ..state.migration.repartition import parse_repartition
-
     if not is_allowed and (max_parallelism or merge):
         option = "--max-parallelism" if max_parallelism else "--merge"
         raise click.UsageError(f"{option} requires --repartition, which rewrites keys")
+    if not is_allowed:
+        return None
+    from ..state.migration.repartition import parse_repartition
+
     if merge:
         search_here()
-    return parse_repartition(max_parallelism=max_parallelism, merge=merge) if is_allowed else None
+    return parse_repartition(max_parallelism=max_parallelism, merge=merge)
 
 
 repartition_options = as_one(

@@ -257,11 +257,12 @@ def _new_types(
         if side.job or side.like or side.plan:
             raise click.UsageError("--downgrade determines the new types; leave out --job, --like and --plan")
         return None, recorded_job(downgrade, open_savepoint(source).describe()), options
-    from ...state.plans.compiled_plan import is_compiled_plan
+    if side.plan:
+        from ...state.plans.compiled_plan import is_compiled_plan
 
-    if side.plan and not is_compiled_plan(side.plan):
-        plan, description = _planned(side.plan, attrs.evolve(side, plan=""), options)
-        return plan, description, plan.options
+        if not is_compiled_plan(side.plan):
+            plan, description = _planned(side.plan, attrs.evolve(side, plan=""), options)
+            return plan, description, plan.options
     given = side.unless_types_stay(source, options)
     return None, None if given is None else given.describe(), options
 

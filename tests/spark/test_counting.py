@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from stateshift import Progress, migrate
-from stateshift.spark.runner import accumulators_of, counted
+from stateshift.spark.bundles import accumulators_of, counted
 
 
 def counts_of(context):

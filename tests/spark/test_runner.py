@@ -21,8 +21,9 @@ from stateshift import (
     migrate,
 )
 from stateshift.compat.planner import plan
-from stateshift.spark import runner
-from stateshift.spark.runner import BundleMeter, SparkRunner
+from stateshift.spark import bundles
+from stateshift.spark.bundles import BundleMeter
+from stateshift.spark.runner import SparkRunner
 from stateshift.state.formats.flink.handles import RelativeFileHandle
 from stateshift.state.migration import run_task
 from stateshift.state.migration.journal import Journal
@@ -103,7 +104,7 @@ def run(tmp_path):
 
 
 def test_streams_entries_and_bytes_are_those_in_the_journal(run, monkeypatch):
-    monkeypatch.setattr(runner, "_LOCAL_LOOK_S", 0.0)
+    monkeypatch.setattr(bundles, "_LOCAL_LOOK_S", 0.0)
     work, told = run, []
     tasks, journal = work.tasks, work.journal
     meter = BundleMeter(work, 2, told.append)
@@ -131,7 +132,7 @@ def test_streams_entries_and_bytes_are_those_in_the_journal(run, monkeypatch):
 
 
 def test_a_store_that_does_not_answer_holds_nothing_up(run, monkeypatch):
-    monkeypatch.setattr(runner, "_LOCAL_LOOK_S", 0.0)
+    monkeypatch.setattr(bundles, "_LOCAL_LOOK_S", 0.0)
     told = []
     meter = BundleMeter(run, 2, told.append)
     shutil.rmtree(run.journal.folder.place)

@@ -23,9 +23,9 @@ from stateshift import (
     verify,
 )
 from stateshift.serializers.registry import Additions
-from stateshift.spark import runner
+from stateshift.spark import sessions
 from stateshift.spark import verify as verify_on_spark
-from stateshift.spark.runner import Bundles
+from stateshift.spark.bundles import Bundles
 from stateshift.spark.worker import Settings
 from stateshift.state.publication.lineage import LINEAGE, FileDigest
 from stateshift.state.savepoint import verify as verifying
@@ -238,7 +238,7 @@ def test_without_spark_this_process_proves_all(pickled, monkeypatch):
     def missing(*_):
         raise LibraryNotFound("a Spark session needs pyspark, which is not installed")
 
-    monkeypatch.setattr(runner, "own_driver", missing)
+    monkeypatch.setattr(sessions, "own_driver", missing)
 
     assert ["digests", "starting Spark", "streams"] == phases_of(pickled)
     with pytest.raises(LibraryNotFound):

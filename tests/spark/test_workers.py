@@ -8,7 +8,7 @@ import pytest
 
 from stateshift import Int32, Job, MigrationOptions, Operator, Savepoint, SavepointWriter, ValueStateDescriptor
 from stateshift.serializers.registry import Additions
-from stateshift.spark.runner import Bundles
+from stateshift.spark.bundles import Bundles
 from stateshift.spark.worker import Settings
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run_task import works_of
