@@ -10,9 +10,12 @@ registry, and so imports nothing from above.
 from __future__ import annotations
 
 import enum
+import sys
 from functools import cached_property
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.machinery import PathFinder
+from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -20,13 +23,15 @@ import attrs
 from .errors import DeclarationError, StateShiftError, cause_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+    from importlib.metadata import EntryPoint
 
     from .compatibility import CompatibilityResult
     from .hints import HintFunction, HintTable
     from .serializer import TypeSerializer
     from .snapshot import TypeSerializerConfigSnapshot
 
+_PACKAGE = __name__.partition(".")[0]
 ANY = "*"
 """Matches any kind of snapshot."""
 
@@ -172,6 +177,35 @@ def family_of(package: str, abilities: str, **others: Any) -> Family:
     return Family(package, **places, **others)
 
 
+def _entry_points() -> Iterable[EntryPoint]:
+    if not _may_be_declared():
+        return ()
+    from importlib.metadata import entry_points
+
+    return entry_points(group=_ENTRY_POINTS)
+
+
+def _may_be_declared() -> bool:
+    """Whether some place may have such entry points: what reads them takes longer to import than this takes."""
+    if any(hasattr(finder, "find_distributions") and finder is not PathFinder for finder in sys.meta_path):
+        return True
+    for place in map(Path, dict.fromkeys(sys.path)):
+        if place.suffix == ".egg" or (place.exists() and not place.is_dir()):  # such as a zip file
+            return True
+        declared = place.glob("*-info/entry_points.txt")
+        if any(f"[{_ENTRY_POINTS}]" in file.read_text(encoding="utf-8", errors="replace") for file in declared):
+            return True
+    return False
+
+
+def _is_of_others(hint: object) -> bool:
+    """Whether a hint is a class that is neither Python's nor of this package: no table of a built-in family has it."""
+    if not isinstance(hint, type):
+        return False
+    top = hint.__module__.partition(".")[0]
+    return top not in {_PACKAGE, "builtins"} and top not in sys.stdlib_module_names
+
+
 class Families:
     """All families of the process: the built-in ones, those of installed packages, and those registered by a call.
 
@@ -192,7 +226,7 @@ class Families:
     def installed(self) -> dict[str, Family]:
         """The families of installed packages; found on the first look-up of a class that is not built in."""
         found: dict[str, Family] = {}
-        for point in entry_points(group=_ENTRY_POINTS):
+        for point in _entry_points():
             try:
                 family = point.load()
             except Exception as error:
@@ -257,18 +291,13 @@ class Families:
 
     def hint(self, hint: object) -> TypeSerializer[Any] | HintFunction | None:
         """Return what a family has registered for a type or a generic origin as a hint; None if none has."""
-        if hint in self._built_in_hints:
-            return self._built_in_hints[hint]
-        tables: Iterator[HintTable] = (family.table(Ability.HINTS) for family in self._of_others())
+        own = () if _is_of_others(hint) else self.built_in.values()
+        tables: Iterator[HintTable] = (family.table(Ability.HINTS) for family in chain(own, self._of_others()))
         return next((table[hint] for table in tables if hint in table), None)
-
-    @cached_property
-    def _built_in_hints(self) -> HintTable:
-        return {hint: known for family in self.built_in.values() for hint, known in family.table(Ability.HINTS).items()}
 
     def serializer_of_class(self, cls: type) -> TypeSerializer[Any] | None:
         """Return the serializer of a class that is no hint by itself, as an enum or a record class; see `Family`."""
-        for family in (*self.built_in.values(), *self._of_others()):
+        for family in chain(self.built_in.values(), self._of_others()):
             serializer: TypeSerializer[Any] | None = family.load(family.classes)(cls) if family.classes else None
             if serializer is not None:
                 return serializer

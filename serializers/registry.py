@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
@@ -30,6 +33,17 @@ class Additions:
 
     snapshots: dict[str, type[TypeSerializerConfigSnapshot[Any]]] = attrs.field(factory=dict)
     families: tuple[Family, ...] = ()
+
+
+@cache
+def built_in_modules() -> dict[str, str]:
+    """Return the modules of built-in snapshots by id: so one is found without loading the others.
+
+    The file is read through the loader, as it may lie in a zip file.
+    """
+    text: str = __spec__.loader.get_data(str(Path(__file__).with_name("snapshot_modules.txt"))).decode()  # type: ignore[union-attr]
+    lines = (line.partition(": ") for line in text.splitlines() if line[:1] != "#")
+    return {snapshot_id: module for module, _, ids in lines for snapshot_id in ids.split()}
 
 
 def _is_built_in(cls: type) -> bool:
@@ -85,8 +99,8 @@ class Registry:
 
     def snapshot_class(self, snapshot_id: str) -> type[TypeSerializerConfigSnapshot[Any]] | None:
         """Return the class that is registered under an id or alias, or None."""
-        if snapshot_id not in self._snapshots:
-            self._load_built_in(snapshot_id)
+        if snapshot_id not in self._snapshots and snapshot_id in built_in_modules():
+            import_module(f".{built_in_modules()[snapshot_id]}", __package__)
         if snapshot_id not in self._snapshots and not self._has_installed:
             self._has_installed = True
             for family in families.installed.values():
@@ -114,17 +128,12 @@ class Registry:
         families.register(family)
         self.edition += 1
 
-    def _load_built_in(self, wanted: str = "") -> None:
-        """Load the built-in families, so that their ids are taken; of a wanted id only as many as it takes to find it.
-
-        Most snapshots are of the first families, and the last ones take longest to import.
-        """
+    def _load_built_in(self) -> None:
+        """Load the built-in families, so that their ids are taken."""
         if self._has_built_in:
             return
         for family in families.built_in.values():
             family.load_snapshots()
-            if wanted in self._snapshots:
-                return
         self._has_built_in = True
 
     @contextmanager

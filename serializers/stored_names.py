@@ -23,7 +23,6 @@ import re
 import sys
 import warnings
 from importlib import import_module
-from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
@@ -189,8 +188,11 @@ def spec_of(module: str) -> ModuleSpec | None:
     return ModuleSpec(module, _FormerModule(), is_package=True) if module in MOVED else None
 
 
-class _FormerModule(Loader):
-    """Creates a module that has only names which are elsewhere now."""
+class _FormerModule:
+    """A loader: it creates a module that has only names which are elsewhere now."""
+
+    def create_module(self, _: ModuleSpec) -> None:
+        """Leave it to Python to create the module."""
 
     def exec_module(self, module: ModuleType) -> None:
         module.__getattr__ = former_names(module.__name__)  # type: ignore[method-assign]  # the module's own hook

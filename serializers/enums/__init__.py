@@ -9,5 +9,5 @@ FAMILY = family_of(
     __package__,
     "rewrites columns strategies json_forms sources",
     snapshots=(".serializers",),
-    classes=".abilities:serializer_of_class",
+    classes=".hints:serializer_of_class",
 )

@@ -1,8 +1,7 @@
-"""What is registered for enums: hints, byte rewrites, JSON, and the source that `init` writes."""
+"""What is registered for enums beside hints: byte rewrites, JSON, and the source that `init` writes."""
 
 from __future__ import annotations
 
-import enum
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +20,6 @@ if TYPE_CHECKING:
     from ..rewrite import Conversion, RewriteTable
     from ..serializer import TypeDeserializer
     from ..source import SourceTable, TypeSource, Use
-
-
-def serializer_of_class(cls: type) -> EnumSerializer | None:
-    """Return the serializer of an enum, and None for any other class."""
-    return EnumSerializer.of(cls) if issubclass(cls, enum.Enum) else None
 
 
 def _enum_rewrite(

@@ -10,5 +10,5 @@ FAMILY = family_of(
     "columns strategies json_forms sources nulls",
     rewrites=".rewrites:REWRITES",
     snapshots=(".pojo", ".recursive", ".serializers"),
-    classes=".abilities:serializer_of_class",
+    classes=".hints:serializer_of_class",
 )

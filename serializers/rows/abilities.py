@@ -14,8 +14,8 @@ from .. import rewrite
 from ..errors import DeclarationError
 from ..hints import serializer_for, strip_none
 from ..json_forms import tagger_of
-from ..records.abilities import record_field, retired_type
 from ..records.classes import NO_RECORD_OPTIONS, RecordField, class_fields, is_record_class, options_of
+from ..records.hints import record_field, retired_type
 from ..source import NoSourceError, or_none
 from ..stored_names import qualified_name
 from .serializers import RowConversion, RowSerializer, RowSerializerSnapshot

@@ -28,7 +28,7 @@ from stateshift.serializers.pickled.serializers import PickleSnapshot, UnopenedP
 from stateshift.serializers.pickled.values import Shape
 from stateshift.serializers.primitives.numeric import LongSerializer
 from stateshift.serializers.pyflink.contents import PyFlinkBytes
-from stateshift.serializers.records.abilities import record_serializer
+from stateshift.serializers.records.hints import record_serializer
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 
 LONG = LongSerializer()

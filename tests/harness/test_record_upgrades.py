@@ -9,7 +9,7 @@ import pytest
 
 from stateshift import OldReaderUnavailable, PickleSerializer, Symbol, Verdict
 from stateshift.compat.old_reader import find_old_reader
-from stateshift.serializers.records.abilities import record_serializer
+from stateshift.serializers.records.hints import record_serializer
 
 C, R, M, MF, I = Verdict  # noqa: E741 - as the harness cases call them
 

@@ -10,8 +10,8 @@ import pytest
 
 from stateshift import Field, Int32, Record, Verdict, record
 from stateshift.compat.testing import V1, V2, NeedsReconfig, Refuses
-from stateshift.serializers.records.abilities import record_serializer
 from stateshift.serializers.records.classes import RecordField
+from stateshift.serializers.records.hints import record_serializer
 from stateshift.serializers.records.serializers import RecordSerializer
 
 C, R, M, MF, I = Verdict  # noqa: E741 - as the harness cases call them

@@ -1,6 +1,9 @@
 """Snapshots of one's own: versions, registration and frames (rules SNAP-1 to SNAP-12, harness cases J02 to J10)."""
 
+import os
 import zlib
+from collections import defaultdict
+from pathlib import Path
 from typing import ClassVar
 
 import attrs
@@ -16,6 +19,7 @@ from stateshift import (
     UnknownSnapshot,
     register_snapshot,
 )
+from stateshift.serializers import registry as registries
 from stateshift.serializers.containers.tuples import JavaEitherSerializerSnapshot
 from stateshift.serializers.primitives.numeric import LongSerializerSnapshot
 from stateshift.serializers.registry import Registry, registry
@@ -295,3 +299,19 @@ class TestUnknown:
 
         assert "com.acme.Snapshot" == caught.value.snapshot_id
         assert len(data) - len(foreign) == caught.value.where["offset"]
+
+
+def test_the_module_of_each_built_in_snapshot_is_listed():
+    """So one of them is found without loading all others. With STATESHIFT_RECORD=1 the list is written anew."""
+    registry._load_built_in()
+    modules = defaultdict(list)
+    for snapshot_id, cls in registry._snapshots.items():
+        if registries._is_built_in(cls) and "spark_rows" not in cls.__module__:
+            modules[cls.__module__.removeprefix("stateshift.serializers.")].append(snapshot_id)
+    lines = [f"{module}: {' '.join(sorted(ids))}" for module, ids in sorted(modules.items())]
+    file = Path(registries.__file__).with_name("snapshot_modules.txt")
+    if os.environ.get("STATESHIFT_RECORD"):
+        head = "# Module: the ids of the built-in snapshots that it registers. A test writes this file."
+        file.write_text("\n".join([head, *lines, ""]))
+
+    assert lines == file.read_text().splitlines()[1:]

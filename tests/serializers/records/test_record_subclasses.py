@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from stateshift import DeclarationError, Record, Verdict
-from stateshift.serializers.records.abilities import record_serializer
+from stateshift.serializers.records.hints import record_serializer
 
 HEAD = "import attrs\nfrom stateshift import record\n"
 BASE = HEAD + "@attrs.frozen\nclass Ad:\n    cost: int\n"

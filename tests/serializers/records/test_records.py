@@ -29,7 +29,7 @@ from stateshift.serializers.avro.schema import AvroField, parse
 from stateshift.serializers.containers.lists import MapSerializer
 from stateshift.serializers.defaults import NO_VALUE
 from stateshift.serializers.primitives.text import StringSerializer
-from stateshift.serializers.records.abilities import record_serializer
+from stateshift.serializers.records.hints import record_serializer
 from stateshift.serializers.records.serializers import RecordSerializer
 from stateshift.serializers.snapshot import SkippedSnapshot
 
