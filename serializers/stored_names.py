@@ -185,7 +185,8 @@ def _has_module(package: str, name: str) -> bool:
 
 def spec_of(module: str) -> ModuleSpec | None:
     """Return the spec of a former module; None for any other."""
-    return ModuleSpec(module, _FormerModule(), is_package=True) if module in MOVED else None
+    loader: Any = _FormerModule()  # no `importlib.abc.Loader`: that module takes long to import
+    return ModuleSpec(module, loader, is_package=True) if module in MOVED else None
 
 
 class _FormerModule:
