@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
-from ..compat.repartition import MAX_KEY_GROUPS
+from ..compat.key_hashes import MAX_KEY_GROUPS
 from ..serializers.errors import DeclarationError, StateShiftError
 from ..serializers.wording import many
 from .failures import libraries_needed

@@ -18,7 +18,6 @@ import attrs
 
 from ..serializers.defaults import Default
 from ..serializers.errors import CorruptFile, OldReaderUnavailable, StateShiftError
-from ..serializers.rows.serializers import RowSerializer
 from ..serializers.serializer import DECLARED, IDENTITY, RESTORED, TypeSerializer
 from ..serializers.views import DataInputView, DataOutputView
 
@@ -50,6 +49,8 @@ def _says_more(value: Any) -> bool:
     """Whether anything within is declared at all; checking is cheaper than restoring a serializer."""
     if isinstance(value, tuple):
         return any(map(_says_more, value))
+    from ..serializers.rows.serializers import RowSerializer
+
     declared, others = _attributes(type(value))  # type: ignore[arg-type]  # a class has a hash
     if isinstance(value, RowSerializer) and not all(one.optional and not one.name for one in value.columns):
         return True  # the snapshot of a row lacks column names and nullability; that of a record has them
@@ -70,6 +71,8 @@ def _collect(here: Any, there: Any, path: str, facts: Facts) -> None:
     if isinstance(here, tuple) and isinstance(there, tuple):
         for index, (one, other) in enumerate(zip(here, there, strict=False)):
             _collect(one, other, f"{path}[{index}]", facts)
+    from ..serializers.rows.serializers import RowSerializer
+
     if isinstance(there, RowSerializer):  # what is stored of a row has no names
         there = attrs.evolve(there, columns=tuple(attrs.evolve(one, name="") for one in there.columns))
     declared, others = _attributes(type(here))  # type: ignore[arg-type]  # a class has a hash

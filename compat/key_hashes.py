@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ..serializers.snapshot import TypeSerializerConfigSnapshot
 
+MAX_KEY_GROUPS = 1 << 15
 _MASK = 0xFFFFFFFF
 ROW_DATA = "RowData"
 """The kind of the keys of Flink SQL."""

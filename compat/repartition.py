@@ -13,14 +13,13 @@ import attrs
 from ..serializers.errors import DeclarationError, StateNotFound
 from .description import function_name
 from .edits import find_state
+from .key_hashes import MAX_KEY_GROUPS
 from .lazy_tables import state_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .description import JobDescription, OperatorDescription
-
-MAX_KEY_GROUPS = 1 << 15
 
 
 @attrs.frozen

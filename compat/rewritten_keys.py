@@ -15,8 +15,7 @@ from ..serializers.flink.namespaces import TimerSerializerSnapshot
 from ..serializers.ways_out import Option, Told
 from .description import StateKind
 from .header_snapshots import label_after
-from .key_hashes import is_stable
-from .repartition import MAX_KEY_GROUPS
+from .key_hashes import MAX_KEY_GROUPS, is_stable
 from .report import RoleReport, Status, worst_decision
 from .roles import BY_REPARTITION, KEEP, KEY, NAMESPACE
 

@@ -26,12 +26,12 @@ from ..compat.description import (
     StateKind,
     operator_id_of_uid,
 )
-from ..compat.repartition import MAX_KEY_GROUPS
+from ..compat.key_hashes import MAX_KEY_GROUPS
 from ..serializers.errors import DeclarationError, JobNotFound, StateShiftError, UserCodeFailed, shown
 from ..serializers.hints import serializer_for
 from ..serializers.limits import require_name
 from ..serializers.pickled.trust import refuse_pickles
-from ..serializers.pyflink.type_infos import is_of_pyflink
+from ..serializers.pyflink import is_of_pyflink
 from ..serializers.wording import many, repr_of
 from .runtime.descriptors import (
     ListStateDescriptor,

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import mmh3
 
-from ..compat.key_hashes import ROW_DATA, is_checked, is_stable, murmur
-from ..compat.repartition import MAX_KEY_GROUPS
+from ..compat.key_hashes import MAX_KEY_GROUPS, ROW_DATA, is_checked, is_stable, murmur
 from ..serializers.errors import DeclarationError, ValueNotConvertible, shown
 from ..serializers.rows.values import Row
 from ..serializers.views import DataOutputView, split_surrogates

@@ -41,9 +41,7 @@ from ..render.migration import (
     quarantine_lines,
     start_command,
 )
-from ..revisions import recorded_job
 from ..run_failures import failures_told
-from ..spark_migration import migrate_spark
 from ..spark_options import OF_CHANGES, ONLY_OF_QUERIES, query_options, spark_change_options
 from ..whole_files import html_option
 from .verify import blocks, to_data
@@ -170,6 +168,8 @@ def command(
     elif following.finish:
         report = finish(source, target_place, side, options, following, target_exists)
     elif is_spark(source):
+        from ..spark_migration import migrate_spark
+
         report = migrate_spark(source, target_place, side.plan, dry_run=dry_run)
     else:
         report = _migrated(
@@ -256,6 +256,8 @@ def _new_types(
     if downgrade:
         if side.job or side.like or side.plan:
             raise click.UsageError("--downgrade determines the new types; leave out --job, --like and --plan")
+        from ..revisions import recorded_job
+
         return None, recorded_job(downgrade, open_savepoint(source).describe()), options
     if side.plan:
         from ...state.plans.compiled_plan import is_compiled_plan

@@ -11,7 +11,7 @@ from .arrays import BytesSerializer, PrimitiveArraySerializer, text_to_utf8
 from .lists import ArrayListSerializer, ListSerializer, MapConversion, MapSerializer, SetConversion, SetSerializer
 from .object_arrays import GenericArraySerializer, StringArraySerializer
 from .pieces import SequenceConversion
-from .ttl import LAST_MS, AtTime, ButNulls, Stamped, Stripped, TtlConversion, TtlSerializer
+from .ttl import AtTime, Stamped, TtlConversion, TtlSerializer, before_nulls
 from .tuples import EMPTY, EitherConversion, EitherSerializer, TupleConversion, TupleSerializer
 from .wrappers import IfPresent, OptionalSerializer
 
@@ -144,43 +144,13 @@ def _ttl(
     writer: TtlSerializer[Any], reader: TypeDeserializer[Any], conversion: Conversion
 ) -> rewrite.ByteRewrite | None:
     if isinstance(conversion, AtTime) and isinstance(conversion.convert, Stamped):
-        value = rewrite.rewrite_of(reader, _before_nulls(conversion.convert.convert), writer.value)
+        value = rewrite.rewrite_of(reader, before_nulls(conversion.convert.convert), writer.value)
         stamp = conversion.reference_time_ms.to_bytes(8, "big", signed=True)
         return None if value is None else rewrite.Sequence((value,), (stamp, 0))
     if not isinstance(reader, TtlSerializer) or not isinstance(conversion, TtlConversion | None):
         return None
     value = rewrite.rewrite_of(reader.value, None if conversion is None else conversion.convert, writer.value)
     return None if value is None else rewrite.Sequence((rewrite.Fixed(8), value))
-
-
-def _before_nulls(convert: Conversion) -> Conversion:
-    return convert.convert if isinstance(convert, ButNulls) else convert
-
-
-def stripped_rewrite(
-    reader: TypeDeserializer[Any],
-    conversion: Conversion,
-    writer: TypeSerializer[Any],
-    expired_until_ms: int | None,
-) -> rewrite.ByteRewrite | None:
-    """Return the byte rewrite of stamped values that lose their stamps; None if `conversion` does not do that.
-
-    Source: rule STATE-5.
-
-    Args:
-        reader: The reader of the stamped values.
-        conversion: Converts old values to new ones.
-        writer: The serializer of the bare values.
-        expired_until_ms: Values last accessed at this time or earlier are left out, so they are odd; None: no value is.
-    """
-    strips = conversion.convert if isinstance(conversion, AtTime) else conversion
-    if not isinstance(reader, TtlSerializer) or not isinstance(strips, Stripped):
-        return None
-    value = rewrite.rewrite_of(reader.value, _before_nulls(strips.convert), writer)
-    if value is None:
-        return None
-    alive = rewrite.Fixed(8) if expired_until_ms is None else rewrite.Ranged(8, expired_until_ms + 1, LAST_MS)
-    return rewrite.Sequence((alive, value), (1,))
 
 
 REWRITES: RewriteTable = {

@@ -31,6 +31,8 @@ from .wrappers import OptionalSerializer, without_ttl_awareness
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..rewrite import Conversion
+    from ..serializer import TypeDeserializer
     from ..snapshot import Speller
     from ..views import DataInputView
 
@@ -265,3 +267,34 @@ class TtlSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
 
     def restore_serializer(self) -> TypeSerializer[Any]:
         return TtlSerializer(self.restore_nested(1))
+
+
+def before_nulls(convert: Conversion) -> Conversion:
+    """Return what converts values that are there."""
+    return convert.convert if isinstance(convert, ButNulls) else convert
+
+
+def stripped_rewrite(
+    reader: TypeDeserializer[Any],
+    conversion: Conversion,
+    writer: TypeSerializer[Any],
+    expired_until_ms: int | None,
+) -> rewrite.ByteRewrite | None:
+    """Return the byte rewrite of stamped values that lose their stamps; None if `conversion` does not do that.
+
+    Source: rule STATE-5.
+
+    Args:
+        reader: The reader of the stamped values.
+        conversion: Converts old values to new ones.
+        writer: The serializer of the bare values.
+        expired_until_ms: Values last accessed at this time or earlier are left out, so they are odd; None: no value is.
+    """
+    strips = conversion.convert if isinstance(conversion, AtTime) else conversion
+    if not isinstance(reader, TtlSerializer) or not isinstance(strips, Stripped):
+        return None
+    value = rewrite.rewrite_of(reader.value, before_nulls(strips.convert), writer)
+    if value is None:
+        return None
+    alive = rewrite.Fixed(8) if expired_until_ms is None else rewrite.Ranged(8, expired_until_ms + 1, LAST_MS)
+    return rewrite.Sequence((alive, value), (1,))

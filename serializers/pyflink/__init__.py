@@ -33,3 +33,17 @@ def java_type(hint: Any) -> TypeSerializer[Any]:
     """
     found: TypeSerializer[Any] = FAMILY.load(".java_types:java_type")(hint)
     return found
+
+
+def is_of_pyflink(given: object) -> bool:
+    """Whether something is of a class of PyFlink itself, or of one that a job derives from it."""
+    return any(cls.__module__.partition(".")[0] == "pyflink" for cls in type(given).__mro__)
+
+
+def type_as_ours(given: Any) -> Any:
+    """Return a type of PyFlink itself as ours; anything else as it is. See `type_infos.type_as_ours`.
+
+    Raises:
+        DeclarationError: It is a type that no state of PyFlink has.
+    """
+    return FAMILY.load(".type_infos:type_as_ours")(given) if is_of_pyflink(given) else given

@@ -19,6 +19,7 @@ from ..primitives.abilities import BigInt, Char, Float32, Int8, Int16, Int32
 from ..primitives.numeric import ByteSerializer
 from ..rows.serializers import RowSerializer
 from ..temporal.values import Instant, SqlDate, SqlTime, SqlTimestamp
+from . import is_of_pyflink
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,11 +30,6 @@ _BASIC: dict[str, Any] = {
     "BIG_DEC": Decimal, "BIG_INT": BigInt, "BOOLEAN": bool, "BYTE": Int8, "CHAR": Char, "DOUBLE": float,
     "FLOAT": Float32, "INSTANT": Instant, "INT": Int32, "LONG": int, "SHORT": Int16, "STRING": str,
 }  # fmt: skip
-
-
-def is_of_pyflink(given: object) -> bool:
-    """Whether something is of a class of PyFlink itself, or of one that a job derives from it."""
-    return any(cls.__module__.partition(".")[0] == "pyflink" for cls in type(given).__mro__)
 
 
 def type_as_ours(given: Any) -> Any:

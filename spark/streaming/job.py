@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...compat.repartition import MAX_KEY_GROUPS
+from ...compat.key_hashes import MAX_KEY_GROUPS
 from ...serializers.errors import DeclarationError, shown
 from ...serializers.hints import serializer_for
 from ...state.backends.configuration import Configuration

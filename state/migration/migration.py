@@ -32,13 +32,13 @@ from ..runner import InProcess, Runner
 from ..storage.files import Folder
 from .engine import Engine
 from .estimate import estimate
+from .failing_values import failures_counted
 from .journal import SUFFIX
 from .options import MigrationOptions
 from .preparation import prepare
 from .report import MigrationReport
 from .run import name_of, publish_result, try_out
 from .run_task import works_of
-from .scan import failures_counted
 
 if TYPE_CHECKING:
     import os

@@ -26,12 +26,12 @@ from ...serializers.errors import DeclarationError, PlanChanged, located
 from ..formats.flink.missing_files import require_files
 from ..job import job_described, load_job
 from ..savepoint.reader import Savepoint
+from .failing_values import failures_counted
 from .options import MigrationOptions
 from .plan_file import FILES, OF_QUERIES, RECORDED, NewTypes, PlanFile, StoredPlace
 from .preparation import prepare
 from .repartition import with_merges_loaded
 from .run import new_parallelism, try_out
-from .scan import failures_counted
 from .tasks import CopyTask, KeepTask
 
 if TYPE_CHECKING:

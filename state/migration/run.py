@@ -50,7 +50,6 @@ from ..rocksdb.database import is_table
 from ..savepoint.states import keyed_handles, require_own_key_groups
 from ..savepoint.stream_proofs import prove_copied
 from .kept_families import require_of_6, with_kept
-from .new_keys import rekey_sample, settled
 from .outputs import require_writable_families
 from .quarantine import require_few, require_whole
 from .rewrite import new_keyed_header, sample_elements, sample_keyed
@@ -307,10 +306,11 @@ def publish_result(
             them, or the target was lost to another run.
     """
     by_name = {result.stored.name: result for result in results}
-    counts = settled(
-        add_counts([count for result in results for count in result.counts]),
-        add_counts([count for result in results for count in result.sent]),
-    )
+    counts = add_counts([count for result in results for count in result.counts])
+    if sent := add_counts([count for result in results for count in result.sent]):
+        from .new_keys import settled
+
+        counts = settled(counts, sent)
     require_whole(counts)
     require_few(counts, max((operator.max_bad_values for operator in plan.operators), default=0))
     tasks_by_name = {name_of(task): task for task in tasks}
@@ -498,6 +498,8 @@ def _tried_out(
             if not state.kind.is_keyed:
                 yield state.name, any(sample_elements(state, one, folder, quarantines=quarantines) for one in lists)
             elif operator.rekeying is not None:
+                from .new_keys import rekey_sample
+
                 found = any(rekey_sample(operator, state.name, handle, groups, folder) for handle in handles)
                 if state.action is StateAction.REKEY:
                     yield state.name, found

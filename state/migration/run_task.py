@@ -15,7 +15,6 @@ from ..runner import Conditions, Independent, shuffled_here
 from ..savepoint.stream_proofs import prove_copied
 from ..transcode.executor_choice import choose_executor
 from .kept_families import keep_whole
-from .new_keys import Rekeying
 from .rewrite import rewrite_keyed, rewrite_operator
 from .run import name_of
 from .tasks import CopyTask, KeepTask, KeyedTask, OperatorTask, RekeyTask, Task, TaskResult
@@ -45,6 +44,8 @@ def works_of(tasks: Sequence[Task], source: Folder, journal: Journal) -> list[An
     if others or not rekeyed:
         works.append(Rewriting(others, source, phase, what, journal))
     if rekeyed:
+        from .new_keys import Rekeying
+
         works.append(Rekeying(rekeyed, source, phase, what, journal.folder, journal))
     return works
 
@@ -124,6 +125,8 @@ def perform(
             case KeyedTask():
                 return rewrite_keyed(task, source, target, executor, alone=alone)
             case RekeyTask():
+                from .new_keys import Rekeying
+
                 return shuffled_here(Rekeying((task,), source, "", "", target), conditions)[0]
             case KeepTask():
                 return keep_whole(task, source, target)

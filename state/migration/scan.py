@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import sys
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -22,7 +21,6 @@ from ...serializers.errors import (
     StateShiftError,
     UnsupportedFormat,
     ValueNotConvertible,
-    ValuesCollide,
     add_step,
     located,
     shown,
@@ -93,24 +91,8 @@ def scan(
     return ScanReport(tuple(answers))
 
 
-@contextmanager
-def failures_counted(savepoint: Savepoint, plan: MigrationPlan) -> Iterator[None]:
-    """Add to the error about a value that does not fit how many values of its state do not.
-
-    Args:
-        savepoint: The source of the migration.
-        plan: Its plan.
-    """
-    try:
-        yield
-    except ValuesCollide:
-        raise
-    except ValueNotConvertible as error:
-        error.options = (*error.options, *_count_like(error, savepoint, plan))
-        raise
-
-
-def _count_like(error: ValueNotConvertible, savepoint: Savepoint, plan: MigrationPlan) -> Iterator[str]:
+def count_like(error: ValueNotConvertible, savepoint: Savepoint, plan: MigrationPlan) -> Iterator[str]:
+    """Yield how many values of the state of an error do not fit, where they can be counted."""
     for operator in savepoint.operators:
         planned = plan.operator(operator.operator_id)
         if planned is None or error.where.get("operator") not in {operator.title, str(operator.stored)}:

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import base64
 import json
-import pickle
 import re
 from typing import TYPE_CHECKING, Any
 
 import attrs
-import cloudpickle
 
 from ...compat.json_files import parse_json
 from ...serializers.errors import CorruptSavepoint, UntrustedCode, cause_text
@@ -41,6 +39,8 @@ def place_of(operator_id: str, scope: str, state: str) -> str:
 
 def write_stored_serializers(folder: Folder, serializers: Mapping[str, TypeSerializer[Any]]) -> bytes:
     """Write the file; return its content."""
+    import cloudpickle
+
     return write_pickles(folder, {place: cloudpickle.dumps(serializer) for place, serializer in serializers.items()})
 
 
@@ -105,6 +105,8 @@ class StoredSerializer:
                 f"the one stored for {self.place} is not trusted, and unpickling it would run its code",
                 advice=WayOut("only if you trust its origin:", (Told(Option.TRUST_STORED_SERIALIZERS),)),
             )
+        import pickle
+
         try:
             serializer = pickle.loads(self.data)  # noqa: S301 - the caller trusts it
         except Exception as error:

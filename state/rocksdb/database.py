@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from contextlib import contextmanager
 from functools import cached_property
-from importlib.metadata import version
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ...compat.libraries import library_of
 from ...serializers.errors import (
     CorruptSavepoint,
     LibraryNotFound,
@@ -264,7 +264,7 @@ def _opened(folder: Path, names: FileNames, sizes: Mapping[str, int]) -> Iterato
     """Open a database for reading, check it, and yield its column families, and the versions for `reported`."""
     library = require_library()
     options = _prepared(folder, names)
-    versions = f"RocksDB {options.version} wrote them, and rocksdict {version('rocksdict')} reads them"
+    versions = f"RocksDB {options.version} wrote them, and {library_of('rocksdict')} reads them"
     with reported(versions):
         loaded, families = library.Options.load_latest(str(folder))
         access = library.AccessType.read_only()

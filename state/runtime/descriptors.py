@@ -26,13 +26,13 @@ from ...serializers.stored_names import warn_deprecated
 from ...serializers.views import DataOutputView
 from .aggregates import in_order
 from .functions import AggregateFunction
-from .time_to_live import StateTtlConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from ...serializers.hints import Hint
     from ...serializers.serializer import TypeDeserializer
+    from .time_to_live import StateTtlConfig
 
     D = TypeVar("D", bound="type[StateDescriptor]")
 
@@ -100,6 +100,10 @@ def _found_by_bytes(state: StateDescriptor, _: Any, serializer: TypeSerializer[A
 
 
 def _time_to_live(given: bool | StateTtlConfig) -> bool | StateTtlConfig:  # noqa: FBT001 - a converter
+    if isinstance(given, bool):
+        return given
+    from .time_to_live import StateTtlConfig
+
     return False if isinstance(given, StateTtlConfig) and not given.is_enabled() else given
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...serializers.pyflink.type_infos import is_of_pyflink, type_as_ours
+from ...serializers.pyflink import is_of_pyflink, type_as_ours
 from .descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,

@@ -15,7 +15,6 @@ import platform
 import sys
 from functools import lru_cache
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -64,10 +63,9 @@ def _folder_name() -> str:
 
 
 def _numba() -> str:
-    try:
-        return version("numba")
-    except PackageNotFoundError:
-        return ""
+    """Return the file with the version of numba: `importlib.metadata` takes long to import."""
+    spec = find_spec("numba")
+    return "" if spec is None or spec.origin is None else Path(spec.origin).with_name("_version.py").read_text()
 
 
 def _processor() -> str:

@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from ...compat.description import StateKind, ValueFraming
 from ...compat.plan import StateAction
-from ...serializers.containers.rewrites import stripped_rewrite
+from ...serializers.containers.ttl import stripped_rewrite
 from ...serializers.containers.wrappers import OptionalSerializer
 from ...serializers.errors import DeclarationError, StateShiftError
 from ...serializers.rewrite import Counted, Nullable, Rest, Sequence, Widened, rewrite_of, tells_apart
 from .block_transcoder import BlockTranscoder
 from .compiler import compile_value
-from .elements import BroadcastMaps, ElementBlocks, ListElements
 from .executor_choice import ExecutorName
-from .kind_changes import KindTranscoder
 from .objects import ObjectTranscoder
 from .parsing import stays
 
@@ -103,6 +101,8 @@ def make_transcoder(
     """
     _require(plan, keyed=True)
     if plan.transform is not None:
+        from .kind_changes import KindTranscoder
+
         return KindTranscoder(plan, framing, quarantines)
     objects = ObjectTranscoder(plan, framing, quarantines)
     program = program_of(plan, framing) if executor is ExecutorName.NUMBA else None
@@ -140,6 +140,8 @@ def make_element_transcoder(plan: StatePlan, executor: ExecutorName, *, quaranti
         DeclarationError: The plan converts nothing, or the state is keyed.
     """
     _require(plan, keyed=False)
+    from .elements import BroadcastMaps, ElementBlocks, ListElements
+
     make = BroadcastMaps if plan.kind is StateKind.BROADCAST else ListElements
     objects = make(plan, quarantines)
     program = element_program_of(plan) if executor is ExecutorName.NUMBA else None
