@@ -152,12 +152,12 @@ def test_the_command_line_says_what_it_is_without_loading_the_commands(option):
 
 HEAVY = (
     "cloudpickle", "duckdb", "fastavro", "importlib.metadata", "jinja2", "llvmlite", "numba", "numpy", "pandas", "py4j",
-    "pyarrow", "pyspark", "rich", "rocksdict", "stateshift.compat.layouts", "stateshift.compat.queries", "stateshift.compat.sql",
-    "stateshift.serializers.avro.serializers", "stateshift.serializers.enums.serializers",
+    "pyarrow", "pyspark", "rich", "rocksdict", "stateshift.compat.layouts", "stateshift.compat.queries",
+    "stateshift.compat.sql", "stateshift.serializers.avro.serializers", "stateshift.serializers.enums.serializers",
     "stateshift.serializers.pickled.serializers", "stateshift.serializers.pyflink.contents",
     "stateshift.serializers.rows.serializers", "stateshift.serializers.spark_rows",
-    "stateshift.serializers.sql.serializers", "stateshift.spark.sessions",
-    "stateshift.state.plans.compiled_plan", "stateshift.state.plans.operators", "stateshift.state.savepoint.verify",
+    "stateshift.serializers.sql.serializers", "stateshift.spark.sessions", "stateshift.state.plans.compiled_plan",
+    "stateshift.state.plans.operators", "stateshift.state.savepoint.verify",
 )  # fmt: skip
 """What takes long to import, and only some states need."""
 NOT_OF = {
@@ -165,10 +165,9 @@ NOT_OF = {
     "get": ("stateshift.compat.check", "stateshift.compat.report", "stateshift.spark", "stateshift.state.job"),
     "migrate": (
         "stateshift.cli.revisions", "stateshift.compat.explain", "stateshift.compat.gate",
-        "stateshift.compat.way_back",
-        "stateshift.serializers.records.abilities", "stateshift.serializers.source",
-        "stateshift.serializers.temporal.values", "stateshift.spark.bundles",
-        "stateshift.state.migration.new_keys", "stateshift.state.migration.planning", "stateshift.state.migration.scan",
+        "stateshift.compat.way_back", "stateshift.serializers.records.abilities", "stateshift.serializers.source",
+        "stateshift.serializers.temporal.values", "stateshift.spark.bundles", "stateshift.state.migration.new_keys",
+        "stateshift.state.migration.planning", "stateshift.state.migration.scan",
         "stateshift.state.runtime.time_to_live",
     ),
 }  # fmt: skip
