@@ -15,8 +15,13 @@ from stateshift import (
 )
 from stateshift.serializers import rewrite
 from stateshift.serializers.containers.lists import ListSerializer, MapSerializer
-from stateshift.serializers.containers.rewrites import stripped_rewrite
-from stateshift.serializers.containers.ttl import AtTime, TtlSerializer, TtlSerializerSnapshot, taking_null
+from stateshift.serializers.containers.ttl import (
+    AtTime,
+    TtlSerializer,
+    TtlSerializerSnapshot,
+    stripped_rewrite,
+    taking_null,
+)
 from stateshift.serializers.containers.wrappers import OptionalSerializer, TtlAwareSerializerSnapshot
 from stateshift.serializers.primitives.numeric import (
     BooleanSerializer,
