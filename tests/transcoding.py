@@ -7,8 +7,9 @@ from stateshift.compat.description import JobDescription, OperatorDescription, S
 from stateshift.compat.description import SerializerDescription as Described
 from stateshift.compat.planner import plan
 from stateshift.serializers.primitives.numeric import ByteSerializer, LongSerializer
-from stateshift.state.transcode import entry_framing, make_transcoder
+from stateshift.state.transcode.entry_layout import entry_framing
 from stateshift.state.transcode.executor_choice import ExecutorName
+from stateshift.state.transcode.factory import make_transcoder
 
 KEY = LongSerializer()
 

@@ -9,7 +9,6 @@ from ...compat.description import StateKind, uid_order
 from ...compat.likeness import FEW, OF_CHECK, alike, some
 from ...compat.reference_time import time_text
 from ...serializers.wording import many, shell_word
-from ...state.migration.engine import Engine
 from ...state.progress import size_text
 from ...state.transcode.executor_choice import TIMES_SLOWER
 from ..next_steps import flink_command, options_given, start_lines
@@ -59,6 +58,8 @@ def _expected_of(expected: Estimate) -> str:
 
 
 def _engine(expected: Estimate) -> str:
+    from ...state.migration.engine import Engine
+
     if expected.engine is Engine.PROCESS:
         return "in this process, without Spark"
     return f"on Spark, with {many(expected.cores, 'core')}"

@@ -49,8 +49,9 @@ from stateshift.state.migration.run_task import perform
 from stateshift.state.savepoint.quarantine import read_quarantine
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.storage.files import Folder
-from stateshift.state.transcode import entry_framing, make_transcoder
+from stateshift.state.transcode.entry_layout import entry_framing
 from stateshift.state.transcode.executor_choice import ExecutorName
+from stateshift.state.transcode.factory import make_transcoder
 
 WINDOWS = ["hashmap-windows-p2-m128", "rocksdb-windows-p1-m200"]
 

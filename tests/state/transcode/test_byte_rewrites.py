@@ -33,10 +33,12 @@ from stateshift.serializers.primitives.text import StringSerializer
 from stateshift.serializers.records.classes import RecordField
 from stateshift.serializers.rows.serializers import RowSerializer
 from stateshift.serializers.temporal.serializers import DateSerializer, InstantSerializer, SqlDateSerializer
-from stateshift.state.transcode import entry_framing, make_element_transcoder, make_transcoder, memory, ops
+from stateshift.state.transcode import memory, ops
 from stateshift.state.transcode.block_transcoder import BlockTranscoder
 from stateshift.state.transcode.elements import ElementBlocks
+from stateshift.state.transcode.entry_layout import entry_framing
 from stateshift.state.transcode.executor_choice import ExecutorName
+from stateshift.state.transcode.factory import make_element_transcoder, make_transcoder
 from stateshift.state.transcode.interpreter import DONE, ODD
 from stateshift.state.transcode.objects import ObjectTranscoder
 

@@ -20,9 +20,10 @@ from stateshift.state.formats.flink.value_readers import value_reader
 from stateshift.state.plans.column_types import type_of
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.storage.files import Folder
-from stateshift.state.transcode import entry_framing, make_transcoder
 from stateshift.state.transcode.block_transcoder import BlockTranscoder
+from stateshift.state.transcode.entry_layout import entry_framing
 from stateshift.state.transcode.executor_choice import ExecutorName
+from stateshift.state.transcode.factory import make_transcoder
 from stateshift.state.transcode.interpreter import DONE
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "flink-sql-2.3"

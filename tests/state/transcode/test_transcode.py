@@ -25,8 +25,9 @@ from stateshift.serializers.primitives.numeric import (
     IntSerializer,
     LongSerializer,
 )
-from stateshift.state.transcode import entry_framing, make_element_transcoder, make_transcoder
+from stateshift.state.transcode.entry_layout import entry_framing
 from stateshift.state.transcode.executor_choice import choose_executor
+from stateshift.state.transcode.factory import make_element_transcoder, make_transcoder
 
 INT, LONG, BIG = IntSerializer(), LongSerializer(), BigIntSerializer()
 
