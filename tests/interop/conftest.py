@@ -251,9 +251,9 @@ def flink():
         try:
             jdk = find_jdk()
             jars = find_jars(release)
-            ready = Flink(release, jars, _compiled(release, jars, jdk), jdk)
-            ended.callback(ready.end)
-            return ready
+            made = Flink(release, jars, _compiled(release, jars, jdk), jdk)
+            ended.callback(made.end)
+            return made
         except Unavailable as error:
             if os.environ.get("STATESHIFT_INTEROP") == "required":
                 pytest.fail(f"real Flink is required here and cannot be run: {error}", pytrace=False)
