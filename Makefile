@@ -34,7 +34,7 @@ demo-stream: $(INSTALLED) ## the same flights as a stream on Spark, whose class 
 
 ##@ Check it
 
-test: $(INSTALLED) ## every test but the slow ones, one in thirteen, which take longer than all others; ARGS="-k name" picks some
+test: $(INSTALLED) ## every test but the slow ones, one in fourteen, which take longer than all others; ARGS="-k name" picks some
 	@$(MAKE) -s -j 2 .cache/spark.jsa warm
 	@$(PY) -m pytest -n $(PROCESSES) --dist loadgroup $(ARGS)
 
