@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from contextlib import ExitStack
 from itertools import chain
+from operator import ne
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
@@ -90,7 +91,7 @@ class Changes:
     @property
     def size_bytes(self) -> int:
         """The bytes of the keys and of their new values."""
-        return sum(map(len, self.keys)) + sum(len(value) for value in self.after if value is not None)
+        return sum(map(len, self.keys)) + sum(map(len, filter(None, self.after)))
 
     @classmethod
     def joined(cls, parts: Sequence[Changes]) -> Changes:
@@ -197,7 +198,8 @@ def _looked_up(
 ) -> Iterator[tuple[bytes, Changes]]:
     for keys in candidates:
         *before, after = (one.values(state, keys) for one in databases)
-        rows = [row for row, value in enumerate(after) if any(values[row] != value for values in before)]
+        differing = (enumerate(map(ne, values, after)) for values in before)
+        rows = sorted({row for one in differing for row, differs in one if differs})
         yield keys[-1], Changes(_taken(keys, rows), [_taken(values, rows) for values in before], _taken(after, rows))
 
 
