@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import mmh3
 
+from ..serializers.displayed import Displayed
 from ..serializers.errors import StateShiftError
 from ..serializers.records.serializers import holds_nulls
 from ..serializers.snapshot import recorded_to_bytes, require_readable, snapshot_to_bytes
 from ..serializers.wording import many, repr_of
 from .declarations import Facts, declared_facts, with_facts
-from .displayed import Displayed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ..serializers.compatibility import Decision, Verdict
+from ..serializers.displayed import Displayed
 from ..serializers.errors import NothingInCommon
 from ..serializers.wording import many, repr_of
 from .check import check, paired
 from .description import StateKind, uid_order
-from .displayed import Displayed
 from .report import worst_decision
 from .type_difference import Change, Kind, compare_declared, compare_types
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..serializers.compatibility import Path
+from ..serializers.displayed import Displayed
 from ..serializers.wording import many, repr_of
-from .displayed import Displayed
 from .plain_data import plain
 from .plan import StateAction
 

@@ -6,7 +6,8 @@ then differs only in the beginning of the paths.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
+from functools import cache
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import attrs
 
@@ -48,20 +49,27 @@ class Subject(Generic[B]):
     is_fine: bool
 
 
-def _parts(told: object) -> Iterator[Hashable]:
+@cache
+def _names(kind: type) -> tuple[str, ...] | None:
+    """Return the names of the attributes of a class; None: its objects are no data of ours."""
+    return tuple(field.name for field in attrs.fields(kind)) if attrs.has(kind) else None
+
+
+def _parts(told: Any) -> Iterator[Any]:
     """Yield what data is made of, down to paths, texts and numbers."""
-    if isinstance(told, tuple | list):
-        yield len(told)
-        parts: Iterable[object] = told
-    elif isinstance(told, Told) and told.option is Option.ALLOW:
-        parts = (told.option,)  # its value is the name of a loss, which is a flag of the finding
-    elif attrs.has(kind := type(told)):
-        parts = (getattr(told, field.name) for field in attrs.fields(kind))
-    else:
-        yield told
-        return
-    for part in parts:
-        yield from _parts(part)
+    left = [told]  # the next one is the last
+    while left:
+        told = left.pop()
+        kind: Any = type(told)
+        if isinstance(told, tuple | list):
+            yield len(told)
+            left += reversed(told)
+        elif isinstance(told, Told) and told.option is Option.ALLOW:
+            yield told.option  # its value is the name of a loss, which is a flag of the finding
+        elif (names := _names(kind)) is not None:
+            left += [getattr(told, name) for name in reversed(names)]
+        else:
+            yield told
 
 
 def likeness(told: object) -> tuple[Hashable, ...]:

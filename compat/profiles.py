@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ..serializers.displayed import Displayed
 from ..serializers.errors import unless_redacted
 from ..serializers.wording import many, repr_of
-from .displayed import Displayed
 from .plain_data import fields_of, plain
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..serializers.compatibility import CompatibilityResult, Decision, Flag, Verdict
+from ..serializers.displayed import Displayed
 from ..serializers.wording import many, repr_of
 from .description import StateKind
-from .displayed import Displayed
 from .header_snapshots import Labels, labels_after
 from .policy import ACCEPT_ALL, Policy
 from .scan_report import condition, place_of

@@ -7,6 +7,7 @@ by the types in words; no serializer is asked.
 from __future__ import annotations
 
 import enum
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -114,7 +115,7 @@ class _Trees:
         identity = tuple(map(id, pair.sides()))
         is_open = identity not in above and len(above) < DEEPEST
         parts = list(self._parts(pair, path)) if is_open else []
-        within = [[one for one in findings if _plain(one.path).is_within(_plain(at))] for _, _, at in parts]
+        within = _within([at for _, _, at in parts], findings)
         own = {id(one) for one in findings}.difference(id(one) for few in within for one in few)
         children = [
             self.node(step, inner, at, few, (*above, identity))
@@ -173,6 +174,18 @@ class _Trees:
 
 def _has_fields(snapshot: Snapshot) -> bool:
     return Shape.of(snapshot).fields is not None
+
+
+def _within(paths: Sequence[Path], findings: Sequence[Finding]) -> list[list[Finding]]:
+    """Return what is found within each path, in the order of the findings."""
+    places = [_plain(one.path) for one in findings]
+    order = sorted(range(len(places)), key=places.__getitem__)
+    ordered = [places[at] for at in order]
+    found: list[list[Finding]] = []
+    for path in map(_plain, paths):
+        among = order[bisect_left(ordered, path) : bisect_left(ordered, f"{path}\U0010ffff")]
+        found.append([findings[at] for at in sorted(among) if places[at].is_within(path)])
+    return found
 
 
 def _plain(path: Path) -> Path:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..serializers.compatibility import Decision, Flag, Verdict
+from ..serializers.compatibility import Decision, Finding, Flag, Verdict
 from ..serializers.containers.wrappers import without_ttl_awareness
 from ..serializers.errors import NothingInCommon, StateShiftError, cause_text
 from ..serializers.records.serializers import holds_nulls
@@ -24,7 +24,6 @@ from .plan import StateAction, details
 from .report import Status, worst_decision
 
 if TYPE_CHECKING:
-    from ..serializers.compatibility import Finding
     from ..serializers.snapshot import TypeSerializerConfigSnapshot
     from .description import OperatorDescription
     from .plan import MigrationPlan, OperatorPlan, StatePlan
@@ -74,9 +73,21 @@ class WayBack:
         return f", which {' and '.join(told)}" if told else ""
 
     @property
+    def obstacles(self) -> tuple[Finding, ...]:
+        """Why there is no way back; empty where there is one."""
+        if self.decision is not Decision.REFUSE or self.findings:
+            return self.findings if self.decision is Decision.REFUSE else ()
+        return (no_way_back(self.note),)
+
+    @property
     def flagged(self) -> tuple[Finding, ...]:
         """The findings that the old job may fail on although nothing is to be rewritten."""
         return tuple(one for one in self.findings if one.flags) if self.decision is Decision.START else ()
+
+
+def no_way_back(reason: str) -> Finding:
+    """Return a finding that says why the old job cannot use what the new one writes."""
+    return Finding("$", "RUN-8", Verdict.INCOMPATIBLE, "", "", reason)
 
 
 @attrs.frozen

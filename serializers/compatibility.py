@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import attrs
 
+from .displayed import Displayed
 from .errors import DeclarationError, at_step
 from .ways_out import WayOut, ways_out
 from .wording import repr_of
@@ -293,7 +294,7 @@ def _require_findings(_: Any, __: Any, findings: tuple[Finding, ...]) -> None:
 
 
 @attrs.frozen
-class CompatibilityResult(Generic[T]):
+class CompatibilityResult(Displayed, Generic[T]):
     """What a new serializer answers about the snapshot of an old one. Made by the named constructors.
 
     Attributes:

@@ -98,6 +98,8 @@ def test_a_notebook_shows_plans_and_migrations_with_their_types(tmp_path):
         assert what in shown[name]
         assert "every int fits a long, in other bytes" in shown[name]
         assert r"x\nverdict: start\u202e\x1b[2J" in shown[name]
+    assert "the job cannot take over the state of 0001_first" in shown["GateReport"]
+    assert "every int fits a long, in other bytes" in shown["CompatibilityResult"]
     assert "<script" not in "".join(shown.values())
 
 

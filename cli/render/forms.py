@@ -20,7 +20,7 @@ from ...compat.report import Status
 from ...serializers.compatibility import Decision, Verdict
 from ...serializers.wording import github_command, many, one_line
 from ..output import print_json, write_text
-from .gate import BECOMES, failure_text, title_of, told, ways_out
+from .gate import BECOMES, title_of, told, ways_out
 from .markdown import markdown, write_step_summary
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def of_gate(report: GateReport, file: str = "", query: str = "", *, migration_fa
         entries = [
             Entry(
                 WARNING if state.passes else ERROR,
-                failure_text(failure),
+                failure.told,
                 f"{failure.direction} {failure.revision}",
                 tuple(attrs.evolve(one, ways_out=ways_out(failure, one)) for one in failure.against),
                 tuple(state.override_of(finding, failure) for finding in failure.against),

@@ -94,7 +94,7 @@ def text_lines(report: GateReport, *, everything: bool = False) -> list[Line]:
 def _shown(block: tuple[StateGate, list[Line]]) -> tuple[object, ...]:
     """Return what is shown of a state or key beside its name, as data."""
     state, _ = block
-    failures = [(one.direction, failure_text(one), one.against) for one in state.failures]
+    failures = [(one.direction, one.told, one.against) for one in state.failures]
     return state.passes, state.level, failures, told(state), state.overridden, state.expired
 
 
@@ -145,7 +145,7 @@ def state_lines(state: StateGate) -> Iterator[Line]:
     word, style = ("passes", "yellow") if state.passes else ("refuse", "bold red")
     yield [(f"{state_title(state)}: ", "bold"), (word, style), (f" (level {state.level})", "dim")]
     for failure in state.failures:
-        yield [(f"  {failure.direction}: {failure_text(failure)}", "")]
+        yield [(f"  {failure.direction}: {failure.told}", "")]
         for finding in failure.against:
             yield [(f"    {finding_line(finding)}", "")]
             ways = "; or ".join(map(on_command_line, ways_out(failure, finding)))
@@ -165,17 +165,6 @@ def ways_out(failure: Failure, finding: Finding) -> tuple[WayOut, ...]:
     if failure.direction is Direction.BACKWARD:
         return finding.ways_out
     return (*_NO_WAY_BACK, *(way for way in finding.ways_out if way.mentions(Option.ALLOW)))
-
-
-def failure_text(failure: Failure) -> str:
-    """Return the sentence on a failure."""
-    if failure.strict:
-        return f"{failure.revision} needs a migration, which --strict does not allow"
-    if failure.loses and failure.direction is Direction.FORWARD:
-        return f"{failure.revision} would not get all of the state back, or could fail on it"
-    if failure.loses:
-        return f"part of the state of {failure.revision} would be lost"
-    return failure.direction.told(failure.revision)
 
 
 def told(state: StateGate) -> list[tuple[str, tuple[Finding, ...], bool]]:

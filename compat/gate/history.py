@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...serializers.compatibility import Flag
+from ...serializers.displayed import Displayed
 from ...serializers.errors import CorruptFile, DeclarationError, NothingInCommon, located
 from ...serializers.ways_out import WayOut, on_command_line
 from ...serializers.wording import many, repr_of
 from ..check import check
-from ..displayed import Displayed
 from ..likeness import OF_CHECK, alike
 from ..plain_data import fields_of
 from .levels import Revision

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...serializers.compatibility import Decision, Verdict
+from ...serializers.displayed import Displayed
 from ...serializers.wording import many, repr_of
 from ..memo import Memo
 from .answers import KEY, answers, with_shared_parts
@@ -180,6 +181,17 @@ class Failure:
         """Whether a check of the state alone would not refuse it."""
         return self.strict or self.loses or self.direction is Direction.FORWARD
 
+    @property
+    def told(self) -> str:
+        """It in a sentence."""
+        if self.strict:
+            return f"{self.revision} needs a migration, which --strict does not allow"
+        if self.loses and self.direction is Direction.FORWARD:
+            return f"{self.revision} would not get all of the state back, or could fail on it"
+        if self.loses:
+            return f"part of the state of {self.revision} would be lost"
+        return self.direction.told(self.revision)
+
 
 @attrs.frozen
 class StateGate:
@@ -258,7 +270,7 @@ class StateGate:
 
 
 @attrs.frozen
-class GateReport:
+class GateReport(Displayed):
     """The result of the gate.
 
     Attributes:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...serializers.compatibility import Decision, Path
+from ...serializers.wording import many
 from .. import explain
 from ..description import StateKind
 from ..report import Status
 from ..type_tree import type_tree
 from ..way_back import ways_back
 from . import pieces
-from .pieces import NOTE, Commands, Line, Node, Operator, Placed, Row, Shown, Subject
+from .pieces import NO_WAY_BACK, Commands, Line, Node, Operator, Placed, Row, Shown, Subject
 from .rendering import piece
 from .samples import samples_piece
 
@@ -22,13 +23,12 @@ if TYPE_CHECKING:
 
     from markupsafe import Markup
 
-    from ...serializers.compatibility import Finding
+    from ...serializers.compatibility import CompatibilityResult, Finding
     from ..description import SerializerDescription, StateDescription
     from ..report import CheckReport, OperatorReport, RoleReport, StateReport
     from ..way_back import WayBack, WaysBack
 
 _NAMESPACE, _KEY = Path("$<namespace>"), Path("$<key>")
-_ORDER = (str(Decision.REFUSE), str(Decision.MIGRATE), NOTE)
 _NO_NAMESPACE = "VoidNamespace"
 _KEPT = {Status.ORPHANED, Status.NOT_IN_PROBE, Status.UNREADABLE}
 
@@ -51,7 +51,9 @@ def check_pieces(
         report = for_people(report)
     backs = None if report.decision is Decision.REFUSE else ways_back(report)
     shown = _Check(report, commands, backs)
-    operators = sorted((shown.operator(at) for at in range(len(report.operators))), key=lambda one: _rank(one.word))
+    operators = sorted(
+        (shown.operator(at) for at in range(len(report.operators))), key=lambda one: pieces.rank(one.word)
+    )
     found = [*shown.of_reads(), *shown.placed]
     return list(
         filter(None, (
@@ -63,17 +65,28 @@ def check_pieces(
             pieces.operators(operators),
             piece("section", "Not compared", piece("notes", [Line(one) for one in report.not_compared]))
             if report.not_compared else None,
-            pieces.rules(sorted({one.row.rule for one in found})),
+            pieces.rules(sorted({one.row.of.rule for one in found})),
         ))
     )  # fmt: skip
 
 
+def result_pieces(result: CompatibilityResult[Any]) -> list[Markup]:
+    """Return what is shown of the answer of one serializer."""
+    decision = result.verdict.decision
+    found, remarks = pieces.divided(result.findings)
+    shown = Subject(
+        anchor="result", name="findings", word=str(decision), rows=tuple(map(Row, found)),
+        remarks=pieces.remarks_of(remarks), is_open=True,
+    )  # fmt: skip
+    return [
+        pieces.verdict(str(decision), result.verdict.label, [("has", many(len(result.findings), "finding"))]),
+        *([piece("subject", shown)] if result.findings else []),
+        pieces.rules(sorted({one.rule for one in result.findings})),
+    ]
+
+
 def _text(pieces: Iterable[tuple[object, str]]) -> str:
     return "".join(str(text) for text, _ in pieces)
-
-
-def _rank(word: str) -> int:
-    return _ORDER.index(word) if word in _ORDER else len(_ORDER)
 
 
 @attrs.define
@@ -117,11 +130,13 @@ class _Check:
 
     def of_reads(self) -> Iterator[Placed]:
         reads = () if self.report.reads is None else self.report.reads.result.findings
-        yield from (Placed(Row.of(one, self.commands), "what it reads", "reads") for one in reads)
+        yield from (Placed(Row(one, self.commands), "what it reads", "reads") for one in reads)
 
     def reads(self) -> Markup:
         assert self.report.reads is not None  # noqa: S101 - it is asked for then
-        return piece("subject", self._role("reads", "sources and tables", self.report.reads, is_open=True))
+        return piece(
+            "subject", attrs.evolve(self._role("reads", "sources and tables", self.report.reads), is_open=True)
+        )
 
     def operator(self, at: int) -> Operator:
         operator, anchor = self.report.operators[at], f"o{at}"
@@ -131,8 +146,9 @@ class _Check:
         for index, (name, role) in enumerate(roles):
             if role is not None:
                 place = f"the key of {title}" if name == "key" else f"{title}, {name}"
-                self._place(role.result.findings, place, f"{anchor}-r{index}")
-                shown = self._role(f"{anchor}-r{index}", name, role, operator)
+                back = self.backs.keys.get(operator.operator_id) if self.backs and role is operator.key else None
+                self._place(role.result.findings, place, f"{anchor}-r{index}", back)
+                shown = self._role(f"{anchor}-r{index}", name, role, operator, back)
                 subjects.append((shown, self._is_fine(operator, role.decision)))
         for index, state in enumerate(operator.states):
             shown = self._state(operator, state, f"{anchor}-{index}")
@@ -147,7 +163,7 @@ class _Check:
             word=str(operator.decision),
             facts=tuple(facts),
             lines=tuple(map(Line.of, explain.operator_notes(operator, self.report.target))),
-            changed=tuple(sorted((one for one, fine in subjects if not fine), key=lambda one: _rank(one.word))),
+            changed=tuple(sorted((one for one, fine in subjects if not fine), key=lambda one: pieces.rank(one.word))),
             fine=tuple(one for one, fine in subjects if fine),
         )
 
@@ -157,17 +173,23 @@ class _Check:
         is_taken = state is None or state.status is Status.MATCHED or state.kind is StateKind.TIMERS
         return decision is Decision.START and is_taken and (scanned is None or scanned.is_fine)
 
-    def _place(self, findings: Iterable[Finding], place: str, anchor: str) -> None:
-        self.placed += [Placed(Row.of(one, self.commands), place, anchor) for one in findings]
+    def _place(self, findings: Iterable[Finding], place: str, anchor: str, back: WayBack | None = None) -> None:
+        self.placed += [Placed(Row(one, self.commands), place, anchor) for one in findings]
+        lost = () if back is None else back.obstacles
+        self.placed += [Placed(Row(one, None, word=NO_WAY_BACK), place, anchor) for one in lost]
 
     def _role(
-        self, anchor: str, name: str, role: RoleReport, operator: OperatorReport | None = None, *, is_open: bool = False
+        self,
+        anchor: str,
+        name: str,
+        role: RoleReport,
+        operator: OperatorReport | None = None,
+        back: WayBack | None = None,
     ) -> Subject:
-        is_key = operator is not None and role is operator.key
-        back = self.backs.keys.get(operator.operator_id) if self.backs and operator is not None and is_key else None
-        scanned = self.report.scan_of(operator, None) if operator is not None and is_key else None
-        sides = (operator.was, operator.becomes) if operator is not None and is_key else ()
-        old, new = (side.key if side is not None else None for side in sides) if sides else (None, None)
+        scanned, old, new = None, None, None
+        if operator is not None and role is operator.key:
+            scanned = self.report.scan_of(operator, None)
+            old, new = (None if side is None else side.key for side in (operator.was, operator.becomes))
         found, remarks = pieces.divided(role.result.findings)
         trees, rows = trees_of((("", _KEY, old, new),), found, self.commands)
         lines = (*explain.scan_lines(scanned), *self._back(back))
@@ -175,16 +197,16 @@ class _Check:
             anchor=anchor, name=name, word=str(role.decision), old=role.old, new=role.new, rows=rows, trees=trees,
             remarks=pieces.remarks_of(remarks, self.commands), lines=tuple(map(Line.of, lines)),
             more=f"converter: {role.converter}" if role.converter else "",
-            is_open=is_open or role.decision is not Decision.START,
+            is_open=role.decision is not Decision.START,
         )  # fmt: skip
 
     def _state(self, operator: OperatorReport, state: StateReport, anchor: str) -> Subject:
         place = f"{operator.title}/{state.name}"
-        self._place(state.result.findings, place, anchor)
+        back = self.backs.of(operator, state) if self.backs and not self.report.is_of_query else None
+        self._place(state.result.findings, place, anchor, back)
         found, remarks = pieces.divided(state.result.findings)
         is_kept = state.status in _KEPT
         trees, rows = trees_of(parts_of(state.was, state.was if is_kept else state.becomes), found, self.commands)
-        back = self.backs.of(operator, state) if self.backs and not self.report.is_of_query else None
         scanned = None if state.kind is StateKind.TIMERS else self.report.scan_of(operator, state)
         lines = [Line(state.note)] if state.note else []
         lines += map(Line.of, (*explain.scan_lines(scanned), *self._back(back)))
@@ -238,5 +260,5 @@ def trees_of(
         if not name:
             left += made.findings
             made = attrs.evolve(made, findings=())
-        trees.append(Node.of(made, commands))
-    return tuple(trees), tuple(Row.of(one, commands) for one in left)
+        trees.append(Node.made(made, commands))
+    return tuple(trees), tuple(Row(one, commands) for one in left)

@@ -121,7 +121,7 @@ def _state(
     if described is not None:
         parts = [("key", described.key), ("", described.value)]
         made = (type_tree(one.snapshot, one.snapshot, name=name) for name, one in parts if one is not None)
-        trees = tuple(map(Node.of, made))
+        trees = tuple(map(Node.made, made))
     type_text = state["type"] or ""
     return Subject(
         anchor=anchor, name=state["name"], kind=state["kind"], old=type_text, new=type_text,

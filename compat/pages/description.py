@@ -74,4 +74,4 @@ def _facts(operator: OperatorDescription) -> Iterator[str]:
 def _trees(parts: Iterable[tuple[str, SerializerDescription | None]]) -> Iterator[Node]:
     for name, part in parts:
         if part is not None:
-            yield Node.of(type_tree(part.snapshot, part.snapshot, name=name))
+            yield Node.made(type_tree(part.snapshot, part.snapshot, name=name))

@@ -46,7 +46,7 @@ def difference_pieces(
     facts = [("A", difference.a.origin), ("B", difference.b.origin)]
     for name, decision in (("B on the state of A", difference.forwards), ("A on that of B", difference.backwards)):
         facts.append((name, "they have no state in common" if decision is None else str(decision)))
-    placed = [*(Placed(Row.of(one), "the query", "query") for one in difference.query), *placed]
+    placed = [*(Placed(Row(one), "the query", "query") for one in difference.query), *placed]
     told = list(notes)
     parts = [
         pieces.verdict(
@@ -55,7 +55,7 @@ def difference_pieces(
         pieces.worst(placed) if placed else None,
         piece("section", "Values", piece("notes", told)) if told else None,
         pieces.operators(operators),
-        pieces.rules(sorted({one.row.rule for one in placed})),
+        pieces.rules(sorted({one.row.of.rule for one in placed})),
     ]
     return [one for one in parts if one is not None]
 
@@ -124,7 +124,7 @@ class _Shown:
         found, remarks = pieces.divided(findings)
         trees, rows = trees_of(parts_of(state.a, state.b), found)
         if not state.is_equal:
-            self.placed += [Placed(Row.of(one), place, anchor) for one in findings]
+            self.placed += [Placed(Row(one), place, anchor) for one in findings]
         made = Subject(
             anchor=anchor, name=state.name, kind=str(side.kind), word=self._word(state),
             old="" if state.a is None else state.a.describe(), new="" if state.b is None else state.b.describe(),
@@ -143,12 +143,12 @@ class _Shown:
 
     def _whole(self, of: StateDifference, operator: OperatorDifference, anchor: str, name: str, title: str) -> Subject:
         found = of.forwards.findings if of.forwards is not None else ()
-        self.placed += [Placed(Row.of(one), f"the key of {title}" if name == "key" else title, anchor) for one in found]
+        self.placed += [Placed(Row(one), f"the key of {title}" if name == "key" else title, anchor) for one in found]
         old, new = (side.key if side is not None and name == "key" else None for side in (operator.a, operator.b))
         return Subject(
             anchor=anchor, name=name, word=self._word(of), old="" if old is None else old.describe(),
             new="" if new is None else new.describe(), more="" if self.directed else _ways(of.ways),
-            lines=tuple(self._told(of)), rows=tuple(map(Row.of, found)), is_open=not self.directed,
+            lines=tuple(self._told(of)), rows=tuple(map(Row, found)), is_open=not self.directed,
         )  # fmt: skip
 
     def _told(self, state: StateDifference) -> Iterator[Line]:

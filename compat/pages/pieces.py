@@ -6,11 +6,11 @@ types. A page is a list of pieces (`rendering.page`), and so is what a notebook 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...serializers.compatibility import Decision, Path
+from ...serializers.compatibility import Decision
 from ...serializers.ways_out import Does, WayOut, in_words
 from ..likeness import as_there, likeness
 from ..rules import rule_book
@@ -27,8 +27,15 @@ if TYPE_CHECKING:
     from ..type_tree import TypeNode
 
 NOTE = "note"
+NO_WAY_BACK = "no way back"
 _WORST = 3
-_ORDER = (str(Decision.REFUSE), str(Decision.MIGRATE), NOTE)
+_REFUSE, _MIGRATE = str(Decision.REFUSE), str(Decision.MIGRATE)
+_ORDER = (_REFUSE, _MIGRATE, NOTE)
+_WORST_FIRST = (
+    *((_REFUSE, True), (_REFUSE, False), (_MIGRATE, True)),
+    *((NO_WAY_BACK, True), (NO_WAY_BACK, False), (_MIGRATE, False), (NOTE, True)),
+)
+"""Words of findings, each with whether these have flags."""
 
 
 @attrs.frozen
@@ -62,54 +69,46 @@ class Way:
     commands: tuple[str, ...] = ()
 
 
+def word_of(finding: Finding) -> str:
+    """Return what a finding comes down to: refuse, migrate, or note."""
+    decision = Decision.REFUSE if finding.forbidden else finding.verdict.decision
+    return NOTE if decision is Decision.START else str(decision)
+
+
 @attrs.frozen
 class Row:
     """A finding as it is shown.
 
     Attributes:
-        word: refuse, migrate or note.
-        path: Where it is.
-        rule: The rule that decided.
-        old: The stored type; "" where there is none.
-        new: The new type.
-        reason: One sentence.
-        flags: Remarks.
-        ways: Ways out.
+        of: The finding.
+        commands: What can be run next; None: no ways out are shown.
+        word: refuse, migrate, note, or `NO_WAY_BACK`.
         is_told: Whether place and types stand beside it already.
         paths: Of a remark that is made at several places: where it is.
     """
 
-    word: str
-    path: str
-    rule: str
-    old: str
-    new: str
-    reason: str
-    flags: tuple[str, ...] = ()
-    ways: tuple[Way, ...] = ()
-    is_told: bool = False
-    paths: tuple[str, ...] = ()
+    of: Finding
+    commands: Commands | None = Commands()
+    word: str = attrs.field(default=attrs.Factory(lambda self: word_of(self.of), takes_self=True), kw_only=True)
+    is_told: bool = attrs.field(default=False, kw_only=True)
+    paths: tuple[str, ...] = attrs.field(default=(), kw_only=True)
 
-    @classmethod
-    def of(cls, finding: Finding, commands: Commands | None = Commands()) -> Row:
-        """Return a finding of a check; without commands, there are no ways out."""
-        ways = () if commands is None else (_way(one, commands) for one in finding.ways_out)
-        flags = (f"{one}{' (forbidden)' * (one.flag in finding.forbidden)}" for one in finding.flags)
-        return cls(
-            word_of(finding), finding.path, finding.rule, finding.old, finding.new, finding.reason, tuple(flags),
-            tuple(ways),
-        )  # fmt: skip
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Remarks."""
+        return tuple(f"{one}{' (forbidden)' * (one.flag in self.of.forbidden)}" for one in self.of.flags)
+
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        """Ways out; of a remark that is made at several places none."""
+        if self.commands is None or len(self.paths) > 1:
+            return ()
+        return tuple(_way(one, self.commands) for one in self.of.ways_out)
 
     @property
     def has_rule(self) -> bool:
         """Whether the rule book has the rule."""
-        return self.rule in rule_book()
-
-
-def word_of(finding: Finding) -> str:
-    """Return what a finding comes down to: refuse, migrate, or note."""
-    decision = Decision.REFUSE if finding.forbidden else finding.verdict.decision
-    return NOTE if decision is Decision.START else str(decision)
+        return self.of.rule in rule_book()
 
 
 def _way(way: WayOut, commands: Commands) -> Way:
@@ -119,54 +118,49 @@ def _way(way: WayOut, commands: Commands) -> Way:
 
 @attrs.frozen
 class Node:
-    """A place of a type tree as it is shown: `TypeNode` with its findings as rows.
+    """A place of a type tree as it is shown.
 
     Attributes:
+        of: The place.
+        children: The places within it, those of which the same is told as one.
+        rows: What is found on it.
         others: The names of other fields of the same record of which the same is to be told.
     """
 
-    name: str
-    was: str
-    mark: str
-    old: str
-    new: str
-    is_same: bool
+    of: TypeNode
     children: tuple[Node, ...]
     rows: tuple[Row, ...]
     others: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, node: TypeNode, commands: Commands | None = Commands()) -> Node:
+    def made(cls, node: TypeNode, commands: Commands | None = Commands()) -> Node:
         """Return a node of `type_tree`."""
-        rows = (Row.of(one, commands) for one in node.findings)
-        told = {(node.old, node.new), (node.was, node.name)}
-        return cls(
-            node.name, node.was, str(node.mark), node.old, node.new, node.is_same,
-            _together(cls.of(child, commands) for child in node.children),
-            tuple(attrs.evolve(row, is_told=node.mark is not Mark.SAME and (row.old, row.new) in told) for row in rows),
-        )  # fmt: skip
+        told = () if node.mark is Mark.SAME else ((node.old, node.new), (node.was, node.name))
+        rows = (Row(one, commands, is_told=(one.old, one.new) in told) for one in node.findings)
+        return cls(node, _together(cls.made(child, commands) for child in node.children), tuple(rows))
 
     @property
     def likeness(self) -> tuple[object, ...]:
         """What is equal for trees of which the same is shown, wherever they stand."""
-        mine = () if not self.name else (self.name, self.others, self.old, self.new)
-        return (*mine, self.mark, tuple(child.likeness for child in self.children))
+        of = self.of
+        mine = () if not of.name else (of.name, self.others, of.old, of.new)
+        return (*mine, of.mark, tuple(child.likeness for child in self.children))
 
     @property
     def _told(self) -> tuple[object, ...]:
         """What is shown of it beside its name."""
-        rows = ((row.word, row.rule, row.reason, row.flags, row.ways, row.is_told) for row in self.rows)
-        return (self.mark, self.old, self.new, *rows)
+        rows = ((row.word, row.of.rule, row.of.reason, row.flags, row.ways, row.is_told) for row in self.rows)
+        return (self.of.mark, self.of.old, self.of.new, *rows)
 
 
 def _together(nodes: Iterable[Node]) -> tuple[Node, ...]:
     """Return the places of a type, those of which the same is told as one."""
     first: dict[tuple[object, ...], Node] = {}
     for at, node in enumerate(nodes):
-        is_alone = node.is_same or node.was or node.children or not all(row.is_told for row in node.rows)
+        is_alone = node.of.is_same or node.of.was or node.children or not all(row.is_told for row in node.rows)
         key = (at,) if is_alone else node._told  # noqa: SLF001 - its own module
         former = first.get(key)
-        first[key] = node if former is None else attrs.evolve(former, others=(*former.others, node.name))
+        first[key] = node if former is None else attrs.evolve(former, others=(*former.others, node.of.name))
     return tuple(first.values())
 
 
@@ -244,7 +238,7 @@ class Shown:
         """
         key = (*likeness(told), *(tree.likeness for tree in subject.trees))
         there, anchor = self._places.setdefault(key, (place, subject.anchor))
-        is_short = not (subject.rows or subject.remarks or any(not tree.is_same for tree in subject.trees))
+        is_short = not (subject.rows or subject.remarks or any(not tree.of.is_same for tree in subject.trees))
         if anchor == subject.anchor or is_short:
             return subject
         alike = Alike(as_there(there, told), anchor)
@@ -299,23 +293,26 @@ def remarks_of(findings: Iterable[Finding], commands: Commands | None = Commands
     alike: dict[tuple[object, ...], list[Finding]] = {}
     for one in findings:
         alike.setdefault((one.rule, one.reason, one.flags, one.forbidden), []).append(one)
-    rows = ((Row.of(same[0], commands), same) for same in alike.values())
-    return tuple(
-        attrs.evolve(row, paths=tuple(one.path for one in same), ways=row.ways if len(same) == 1 else ())
-        for row, same in rows
-    )
+    return tuple(Row(same[0], commands, paths=tuple(one.path for one in same)) for same in alike.values())
+
+
+def rank(word: str) -> int:
+    """Return the place of a word of a finding among all, the worst first; other words follow."""
+    return _ORDER.index(word) if word in _ORDER else len(_ORDER)
 
 
 def worst(placed: Iterable[Placed], title: str = "The worst findings") -> Markup:
-    """Return the three worst findings: refusals first, then losses, then what is found most often."""
-    groups: dict[tuple[str, ...], list[Placed]] = {}
+    """Return the three worst findings.
+
+    Refusals are first, then losses, changes without a way back, and others; of each what is found most often.
+    """
+    groups: dict[tuple[Any, ...], list[Placed]] = {}
     for one in placed:
-        row = one.row
-        if row.word != NOTE:
-            groups.setdefault((row.word, row.rule, Path(row.path).below_root, row.old, row.new), []).append(one)
-        elif row.flags:
-            groups.setdefault((row.word, row.rule, row.reason), []).append(one)
-    ordered = sorted(groups.values(), key=lambda few: (_ORDER.index(few[0].row.word), not few[0].row.flags, -len(few)))
+        kind, of = (one.row.word, bool(one.row.of.flags)), one.row.of
+        if kind in _WORST_FIRST:
+            told = (of.reason,) if kind[0] == NOTE else (of.path.below_root, of.old, of.new)
+            groups.setdefault((kind, of.rule, *told), []).append(one)
+    ordered = [few for _, few in sorted(groups.items(), key=lambda one: (_WORST_FIRST.index(one[0][0]), -len(one[1])))]
     shown = [attrs.evolve(few[0], others=len(few) - 1) for few in ordered[:_WORST]]
     if not shown:
         return piece("nothing", "Nothing is found that has to be decided.")

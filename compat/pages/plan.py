@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ...serializers.compatibility import Decision
 from ...serializers.wording import many
 from ..description import StateKind, uid_order
 from ..plan import StateAction
 from ..type_tree import type_tree
+from ..way_back import no_way_back
 from . import pieces
 from .pieces import Commands, Line, Node, Operator, Placed, Row, Shown, Subject
 from .rendering import piece
@@ -45,11 +47,13 @@ class About:
         more: What its first line says.
         lines: Sentences.
         likeness: What the sentences say, as data.
+        obstacles: Why there is no way back; empty where there is one, or where it is not known.
     """
 
     more: str = ""
     lines: tuple[str, ...] = ()
     likeness: tuple[Hashable, ...] = ()
+    obstacles: tuple[str, ...] = ()
 
 
 def planned_operators(
@@ -73,13 +77,15 @@ def planned_operators(
             subject = _subject(state, known, f"o{at}-{index}", commands)
             subjects.append(shown_before.once(subject, f"{title}/{state.name}", (state.findings, known.likeness)))
         for subject, state in zip(subjects, operator.states, strict=True):
-            rows = (Row.of(one, commands) for one in state.findings)
+            lost = about.get((operator.operator_id, state.name), About()).obstacles
+            rows = [Row(one, commands) for one in state.findings]
+            rows += [Row(no_way_back(one), None, word=pieces.NO_WAY_BACK) for one in lost]
             placed += [Placed(row, f"{title}/{state.name}", subject.anchor) for row in rows]
         shown = list(zip(subjects, (state.changes for state in operator.states), strict=True))
         if (rekeying := operator.rekeying) is not None:
             key = Subject(
                 anchor=f"o{at}-k", name="key", word="new keys", new=rekeying.serializer.describe(), is_open=True,
-                rows=tuple(Row.of(one, commands) for one in rekeying.findings),
+                rows=tuple(Row(one, commands) for one in rekeying.findings),
             )  # fmt: skip
             shown.insert(0, (key, True))
             placed += [Placed(row, f"the key of {title}", key.anchor) for row in key.rows]
@@ -125,8 +131,8 @@ def _subject(state: StatePlan, about: About, anchor: str, commands: Commands | N
         anchor=anchor, name=state.name, kind=str(state.kind), word=_DONE[state.action],
         old="" if old is None else _type(state, is_old=True), new="" if new is None else _type(state, is_old=False),
         more="; ".join(filter(None, (about.more, *facts))), lines=tuple(map(Line, about.lines)),
-        rows=tuple(Row.of(one, commands) for one in rows),
-        trees=(Node.of(attrs.evolve(tree, findings=()), commands),), remarks=pieces.remarks_of(remarks, commands),
+        rows=tuple(Row(one, commands) for one in rows),
+        trees=(Node.made(attrs.evolve(tree, findings=()), commands),), remarks=pieces.remarks_of(remarks, commands),
         is_open=state.changes,
     )  # fmt: skip
 
@@ -159,10 +165,7 @@ def plan_pieces(
         samples: Entries before and after; None: they were not asked for.
     """
     states = [(operator, state) for operator in data["operators"] for state in operator["states"]]
-    about = {
-        (operator["operator_id"], state["name"]): About(_counted(state), tuple(_old_job(state)), _decided(state))
-        for operator, state in states
-    }
+    about = {(operator["operator_id"], state["name"]): _about(state, state["old_job"]) for operator, state in states}
     operators, placed = ([], []) if plan is None else planned_operators(plan, about, commands)
     rows = [
         _planned_row(operator, state) for operator, state in states if state["entries"] or state["kind"] != "timers"
@@ -240,7 +243,7 @@ def _page(*parts: Markup | None) -> list[Markup]:
 
 
 def _rules(placed: Iterable[Placed]) -> Markup:
-    return pieces.rules(sorted({one.row.rule for one in placed}))
+    return pieces.rules(sorted({one.row.of.rule for one in placed}))
 
 
 def _column(title: str, *, is_number: bool = False) -> dict[str, Any]:
@@ -286,19 +289,12 @@ def _migrated_row(state: dict[str, Any]) -> list[str]:
     return [state["operator"] or state["operator_id"], state["state"], state["kind"], done, *numbers]
 
 
-def _counted(state: dict[str, Any]) -> str:
-    if state["entries"] is None:
-        return ""
-    return f"{many(state['entries'], 'entry', 'entries')}, {state['bytes']:,} bytes"
-
-
-def _decided(state: dict[str, Any]) -> tuple[str, ...]:
-    """Return what the old job could do with the result; the reasons follow from the types."""
-    return () if state["old_job"] is None else (state["old_job"]["decision"],)
-
-
-def _old_job(state: dict[str, Any]) -> Iterator[str]:
-    back = state["old_job"]
-    if back is not None and back["decision"] != "start":
-        reasons = "; ".join(back["reasons"])
-        yield f"the old job on the result: {back['decision']}{': ' if reasons else ''}{reasons}"
+def _about(state: dict[str, Any], old_job: dict[str, Any] | None) -> About:
+    counted = "" if state["entries"] is None else many(state["entries"], "entry", "entries")
+    counted += f", {state['bytes']:,} bytes" if counted else ""
+    if old_job is None or old_job["decision"] == Decision.START:
+        return About(counted, (), () if old_job is None else (old_job["decision"],))
+    decision, reasons = old_job["decision"], tuple(old_job["reasons"])
+    line = f"the old job on the result: {': '.join(filter(None, (decision, '; '.join(reasons))))}"
+    # The reasons follow from the types, of which the likeness is compared anyway.
+    return About(counted, (line,), (decision,), reasons if decision == Decision.REFUSE else ())

@@ -11,5 +11,5 @@ class Displayed:
     __slots__ = ()
 
     def _repr_html_(self) -> str:
-        html: str = import_module(f"{__package__}.pages.displays").html_of(self)
+        html: str = import_module("..compat.pages.displays", __package__).html_of(self)
         return html
