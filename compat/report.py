@@ -424,10 +424,14 @@ class CheckReport(Displayed):
         return tuple(one for one in found if one[1].kind is not StateKind.TIMERS)
 
     @property
+    def new_states(self) -> tuple[tuple[OperatorReport, StateReport], ...]:
+        """States that only the new side has."""
+        return tuple(one for one in self.states() if one[1].status is Status.NEW)
+
+    @property
     def starting_empty(self) -> tuple[tuple[OperatorReport, StateReport], ...]:
-        """States that only the new side has, and that the policy does not allow to start empty."""
-        found = [(operator, state) for operator, state in self.states() if state.status is Status.NEW]
-        return tuple(one for one in found if not self.policy.allows_empty(one[0], one[1].name))
+        """Those of them that the policy does not allow to start empty."""
+        return tuple(one for one in self.new_states if not self.policy.allows_empty(one[0], one[1].name))
 
     def exit_status(
         self,

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from ...compat.explain import MUST_DECLARE, STYLES
 from ...compat.fingerprint import UNKNOWN
 from ...compat.lazy_tables import is_joined
-from ...compat.likeness import FEW, as_there, likeness
+from ...compat.likeness import FEW, as_there, likeness, some
 from ...compat.reference_time import length_text, millis_text
 from ...serializers.compatibility import Flagged, Path
 from ...serializers.wording import many
-from ...state.migration.plan_file import FILES, RECORDED
+from ...state.migration.plan_file import FILES, RECORDED, STARTS_EMPTY
 from ...state.progress import size_text
 from ..output import Column, Line, Row, styled_table
 
@@ -300,6 +300,9 @@ def work_lines(plan: PlanFile) -> Iterator[Line]:
         yield [(f"work: {many(rewritten, 'partition')} to convert, {copied:,} to copy", "")]
         yield from query_lines(query)
         return
+    if starting := summary.get(STARTS_EMPTY):
+        start = "starts" if len(starting) == 1 else "start"
+        yield [(f"new: {some(starting, most=FEW, whole='--json')} {start} empty", "")]
     streams = f"{many(summary['streams_rewritten'], 'stream')} to rewrite, {many(summary['files_copied'], 'file')}"
     yield [(f"work: {streams} to copy, {size_text(summary['bytes_to_read'])} to read", "")]
     files = [state[FILES] for operator in plan.operators for state in operator["states"] if FILES in state]

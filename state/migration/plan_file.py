@@ -60,7 +60,11 @@ _LIMIT = "max_bad_values"
 _MOST_DIFFERENCES = 30
 CODE = "code"
 FILES = "files"
-"""The field of a state in databases with what is kept and read of its files; files of earlier releases lack it."""
+"""The field of a state in databases with what is kept and read of its files."""
+STARTS_EMPTY = "starts_empty"
+"""The field of a summary with the states that only the new job has, if there are any."""
+_LATER = frozenset({FILES, STARTS_EMPTY})
+"""The fields that files of earlier releases lack."""
 
 
 @attrs.frozen
@@ -409,7 +413,7 @@ def _fact_differences(where: str, planned: Any, now: Any, ignored: frozenset[str
         for key in dict.fromkeys([*planned, *now]):
             if key == CODE:
                 yield from _code_differences(where, planned.get(key), now.get(key))
-            elif key not in skipped and (key != FILES or key in planned):
+            elif key not in skipped and (key not in _LATER or key in planned):
                 inner = f"{name}.{key}" if name else _text(key)
                 yield from _fact_differences(where, planned.get(key), now.get(key), ignored, inner)
     elif isinstance(planned, list) and isinstance(now, list):

@@ -28,7 +28,7 @@ from ..job import job_described, load_job
 from ..savepoint.reader import Savepoint
 from .failing_values import failures_counted
 from .options import MigrationOptions
-from .plan_file import FILES, OF_QUERIES, RECORDED, NewTypes, PlanFile, StoredPlace
+from .plan_file import FILES, OF_QUERIES, RECORDED, STARTS_EMPTY, NewTypes, PlanFile, StoredPlace
 from .preparation import prepare
 from .repartition import with_merges_loaded
 from .run import new_parallelism, try_out
@@ -133,7 +133,7 @@ def plan_of(
         "bytes_to_read": sum(task.size_bytes for task in prepared.tasks),
         "entries": None,
         "bytes": None,
-    }
+    } | ({STARTS_EMPTY: [*prepared.starts_empty]} if prepared.starts_empty else {})
     return PlanFile(
         stateshift=__version__,
         source=StoredPlace.of(savepoint, place),

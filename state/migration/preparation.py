@@ -34,11 +34,13 @@ class Preparation:
         savepoint: The source.
         plan: The plan of the migration.
         tasks: The tasks of the run, the largest first.
+        starts_empty: The states that only the new job has, as UID/STATE.
     """
 
     savepoint: Savepoint
     plan: MigrationPlan
     tasks: tuple[Task, ...]
+    starts_empty: tuple[str, ...] = ()
 
     def journal(self, target: Folder) -> Journal:
         """Return the journal of this run in a target."""
@@ -95,7 +97,8 @@ def prepare(
     planned = reformat(savepoint, planned, options.format)
     planned = attrs.evolve(planned, absolute=options.absolute)
     planned = reshape(savepoint, planned, parallelism=options.parallelism, compression=options.compression)
-    prepared = Preparation(savepoint, planned, split(savepoint, planned))
+    starts_empty = tuple(f"{operator.title}/{state.name}" for operator, state in report.new_states)
+    prepared = Preparation(savepoint, planned, split(savepoint, planned), starts_empty)
     if resumed is None or planned.reference_time is None or options.reference_time is not None:
         return prepared
     begun = prepared.journal(resumed).reference_time_before()

@@ -78,6 +78,33 @@ class TestPlan:
         assert "state 'version-free': $  long -> boolean" in ran.stderr
         assert not (job_folder / "plan.json").exists()
 
+    def test_a_state_that_only_the_new_job_has_is_listed_and_a_file_without_it_is_still_carried_out(
+        self, run, savepoint_of, job_folder
+    ):
+        (job_folder / "more.py").write_text(
+            "import attrs\n"
+            "from accounts_v3 import job as before\n"
+            "from stateshift import Job, ValueStateDescriptor\n"
+            "(one,) = [each for each in before.operators if each.uid == 'account-state']\n"
+            "fresh = ValueStateDescriptor('fresh', int)\n"
+            "more = attrs.evolve(one, states=[*one.states, fresh])\n"
+            "job = Job([more if each is one else each for each in before.operators])\n",
+            encoding="utf-8",
+        )
+        ran = run("plan", savepoint_of(SOURCE), "--job", "more:job", "-o", "plan.json")
+
+        assert (0, "") == (ran.status, ran.stderr)
+        assert "new: account-state/fresh starts empty" in ran.stdout.splitlines()
+        assert json.loads((job_folder / "plan.json").read_text())["summary"].pop("starts_empty") == [
+            "account-state/fresh"
+        ]
+        for target, change in (
+            ("as-planned", lambda _: None),
+            ("former", lambda data: data["summary"].pop("starts_empty")),
+        ):
+            edit(job_folder / "plan.json", change)
+            assert run("migrate", savepoint_of(SOURCE), target, "--plan", "plan.json").status == 0
+
     def test_other_changes_than_types_are_planned(self, run, savepoint_of):
         ran = run("plan", savepoint_of(SOURCE), "--parallelism", "4", "--compression", "snappy", "--drop", "pending")
 
