@@ -170,6 +170,7 @@ class SampledState:
         entries: The entries; none of a new state.
         is_all: Whether there are no other entries (of the chosen keys).
         not_shown: Why entries cannot be shown, or "".
+        may_be_merged: Whether entries of keys that become equal are merged: they are shown as they are before that.
     """
 
     operator_id: str
@@ -182,6 +183,7 @@ class SampledState:
     entries: tuple[SampledEntry, ...] = ()
     is_all: bool = True
     not_shown: str = ""
+    may_be_merged: bool = False
 
     @classmethod
     def of_one_side(

@@ -44,7 +44,9 @@ def told_of(state: SampledState, *, of_keys: bool) -> str:
     if state.not_shown:
         return f"entries cannot be shown: {state.not_shown}"
     if state.entries:
-        return many(len(state.entries), "entry", "entries") + ("" if state.is_all else ", and there are others")
+        others = "" if state.is_all else ", and there are others"
+        merged = "; shown before those of keys that become equal are merged" if state.may_be_merged else ""
+        return many(len(state.entries), "entry", "entries") + others + merged
     if not state.is_all:
         return "no entry was found"
     return "nothing is stored under it" if of_keys else "no entry is stored"

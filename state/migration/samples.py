@@ -181,6 +181,7 @@ class _Sampling:
             entries=tuple(taken.entries),
             is_all=not taken.has_others,
             not_shown=taken.not_shown,
+            may_be_merged=self.plan.rekeying is not None and state.name in dict(self.plan.rekeying.merges),
         )
 
     def _read_keyed(self, taken: Mapping[str, _Taken]) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from spark_checkpoints import place
 
+from stateshift.state.migration.queries.operator_copy import StoreCopy
+
 
 @pytest.fixture
 def account(root):
@@ -100,6 +102,13 @@ def test_entries_of_a_spark_query_are_what_its_copy_has(run, tmp_path):
     assert {(one["path"], one["did"], one["rule"]) for one in state["entries"][0]["changes"]} == {
         (f"$.value.{name}", "defaulted", "SPK-3") for name in ("max", "count", "sum#2", "count#2")
     }
+
+
+def test_entries_of_keys_that_may_become_equal_are_told_to_be_merged_afterwards(run, monkeypatch):
+    monkeypatch.setattr(StoreCopy, "may_collide", True)
+    ran = run("plan", f"spark:{place('checksums')}", *SPARK, "--sample", 1)
+
+    assert "shown before those of keys that become equal are merged" in ran.stdout
 
 
 def test_entries_of_a_key_of_a_spark_query(run):

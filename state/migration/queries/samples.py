@@ -111,6 +111,7 @@ def _sampled(
         action=str(StateAction.CONVERT),
         entries=tuple(entries),
         is_all=is_all,
+        may_be_merged=plan.may_collide,
     )
 
 

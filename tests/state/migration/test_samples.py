@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
@@ -283,6 +284,11 @@ def test_all_keys_rewritten_with_lists_maps_and_timers(tmp_path):
     states = require_as_migrated(tmp_path / "old", tmp_path / "new", job(int), options)
 
     assert {str(one.fate) for state in states.values() for one in state.entries} == {"changed", "same"}
+
+    savepoint = Savepoint.open(tmp_path / "old")
+    merging = MigrationOptions(repartition=Repartition(merge={"total": operator.add}))
+    samples = sample_entries(savepoint, prepare(savepoint, job(int), merging).plan)
+    assert {one.state for one in samples.states if one.may_be_merged} == {"total"}
 
 
 AT = datetime(2026, 6, 15, 12, tzinfo=UTC)
