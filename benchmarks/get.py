@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import shutil
 import statistics
 import subprocess
@@ -34,7 +33,7 @@ from stateshift.state.formats.flink.keyed_stream import KeyedStreamWriter
 from stateshift.state.formats.flink.metadata import METADATA, write_metadata
 from stateshift.state.savepoint.reader import Savepoint
 
-from .machine import arguments_of, facts, print_table, scratch_folder, told
+from .machine import arguments_of, children_cpu_s, facts, print_table, scratch_folder, told
 from .native_snapshot import on_s3, write_native
 from .shapes import SHAPES, write_savepoint
 
@@ -80,22 +79,17 @@ def measured(place: str, key: str, rounds: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for _ in range(rounds + 1):
         for name, words in (("help", ["get", "--help"]), ("get", ["get", place, key, "--json"])):
-            began, before = time.perf_counter(), _cpu_s()
+            began, before = time.perf_counter(), children_cpu_s()
             ran = subprocess.run(
                 [sys.executable, "-m", "stateshift", *words], check=True, capture_output=True, text=True
             )
             times[name].append(time.perf_counter() - began)
-            times[f"{name}_cpu"].append(_cpu_s() - before)
+            times[f"{name}_cpu"].append(children_cpu_s() - before)
             if name == "get":
                 found = json.loads(ran.stdout)
     (entry,) = found["operators"][0]["entries"]
     seconds = {name: statistics.median(of[1:]) for name, of in times.items()}  # the first round warms up
     return {"entry": entry, **seconds, **found["read"]}
-
-
-def _cpu_s() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def main() -> None:

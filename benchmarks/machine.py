@@ -6,11 +6,14 @@ import argparse
 import json
 import os
 import platform
+import resource
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -20,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 PACKAGES = ("stateshift", "numpy", "numba", "pyarrow", "fastavro", "pyspark")
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of its own is made in it
@@ -122,6 +125,32 @@ def arguments_of(parser: argparse.ArgumentParser) -> argparse.Namespace:
     parser.add_argument("--markdown", action="store_true", help="print tables for a page")
     parser.add_argument("--folder", type=Path, help="for the files; by default in a memory file system")
     return parser.parse_args()
+
+
+def in_turns(ways: Mapping[str, Callable[[], object]], rounds: int, warm_up: int = 1) -> dict[str, float]:
+    """Run some ways in turns, and give the median of the seconds of each, those of the first rounds apart."""
+    seconds: dict[str, list[float]] = {way: [] for way in ways}
+    for turn in range(rounds + warm_up):
+        for way, run in ways.items():
+            started = time.perf_counter()
+            run()
+            if turn >= warm_up:
+                seconds[way].append(time.perf_counter() - started)
+    return {way: statistics.median(found) for way, found in seconds.items()}
+
+
+def print_medians(title: str, medians: Mapping[str, float], *lines: str) -> None:
+    """Print a table of medians beside the first one, and lines below it."""
+    first = next(iter(medians))
+    rows = [(way, f"{one:.3f}", f"{one / medians[first]:.2f}") for way, one in medians.items()]
+    print_table(title, ("", "s", f"of {first}"), rows)
+    print(*lines, sep="\n")
+
+
+def children_cpu_s() -> float:
+    """Give the seconds of CPU of all processes that this one started and that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, markdown: bool = False) -> None:

@@ -12,18 +12,15 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import statistics
 import subprocess
 import sys
-import time
 
 from stateshift import Savepoint
 
-from .machine import arguments_of, facts, print_table, scratch_folder, told
+from .machine import arguments_of, facts, in_turns, print_medians, scratch_folder, told
 from .shapes import SHAPES, write_savepoint
 from .states_before import STATE
 
-WARM_UP = 1
 ALONE = """
 import sys
 from stateshift import Savepoint
@@ -39,33 +36,22 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--shape", default="S2", choices=sorted(SHAPES))
     arguments = arguments_of(parser)
-    seconds: dict[str, list[float]] = {"to_arrow": [], "profile": []}
     with scratch_folder(arguments.folder) as scratch:
         write_savepoint(SHAPES[arguments.shape], arguments.entries, scratch / "source")
         savepoint = Savepoint.open(scratch / "source")
-        for turn in range(arguments.rounds + WARM_UP):
-            for way, found in seconds.items():
-                started = time.perf_counter()
-                if way == "to_arrow":
-                    savepoint.to_arrow(STATE)
-                else:
-                    savepoint.profile()
-                if turn >= WARM_UP:
-                    found.append(time.perf_counter() - started)
+        ways = {"to_arrow": lambda: savepoint.to_arrow(STATE), "profile": savepoint.profile}
+        medians = in_turns(ways, arguments.rounds)
         alone = [sys.executable, "-c", ALONE, str(scratch / "source")]
         status = subprocess.run(alone, check=True, capture_output=True, text=True).stdout
         kib = int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0])
-    medians = {way: statistics.median(found) for way, found in seconds.items()}
     ratio = medians["profile"] / medians["to_arrow"]
     machine = facts(rounds=arguments.rounds)
     if arguments.json:
         found = {"entries": arguments.entries, "seconds": medians, "ratio": ratio, "mib": kib / 1024}
         print(json.dumps({"machine": machine, **found}))
         return 0
-    rows = [(way, f"{one:.3f}", f"{one / medians['to_arrow']:.2f}") for way, one in medians.items()]
-    print_table(f"{arguments.entries:,} entries of {arguments.shape}", ("", "s", "of to_arrow"), rows)
-    print(f"profile: {kib / 1024:,.0f} MiB at most")
-    print(told(machine))
+    title = f"{arguments.entries:,} entries of {arguments.shape}"
+    print_medians(title, medians, f"profile: {kib / 1024:,.0f} MiB at most", told(machine))
     return 0
 
 

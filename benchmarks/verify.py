@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import shutil
 import statistics
 import subprocess
@@ -25,7 +24,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from .compare import ROOT
-from .machine import arguments_of, facts, print_table, scratch_folder, told
+from .machine import arguments_of, children_cpu_s, facts, print_table, scratch_folder, told
 from .shapes import SHAPES, write_savepoint
 
 if TYPE_CHECKING:
@@ -38,18 +37,13 @@ COMMANDS = ("migrate", "verify", "verify --values")
 
 def timed(*arguments: object) -> dict[str, Any]:
     """Run a command; give what it told, and the seconds that it took."""
-    before, started = _cpu_s(), time.perf_counter()
+    before, started = children_cpu_s(), time.perf_counter()
     command = [sys.executable, "-m", "stateshift", *map(str, arguments), "--json"]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    seconds, cpu_s = time.perf_counter() - started, _cpu_s() - before
+    seconds, cpu_s = time.perf_counter() - started, children_cpu_s() - before
     if ran.returncode:
         raise SystemExit(ran.stdout + ran.stderr)
     return {"told": json.loads(ran.stdout), "seconds": seconds, "cpu_s": cpu_s}
-
-
-def _cpu_s() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def measure(shape: Shape, folder: Path, arguments: argparse.Namespace) -> dict[str, dict[str, float]]:

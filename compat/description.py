@@ -112,6 +112,11 @@ class StateKind(enum.StrEnum):
         """Whether an entry is a list, with a byte between its elements."""
         return self.row.framing is ValueFraming.SEPARATED
 
+    @property
+    def root(self) -> str:
+        """The path of a value in keyed state, of an element of a list, or of a value of a broadcast map."""
+        return "$" if self.is_keyed else "${}" if self is StateKind.BROADCAST else "$[]"
+
     def item_of(self, serializer: Any) -> Any:
         """Return the serializer of a value, an element or a map's value within that of the whole; None if unknown."""
         return getattr(serializer, self.row.pieces[-1][1], None) if self.row.pieces else serializer

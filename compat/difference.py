@@ -369,14 +369,13 @@ class _Sides:
         if a.kind is not b.kind:
             changes: tuple[Change, ...] = (Change("$<state>", Kind.TYPE, str(a.kind), str(b.kind)),)
             return StateDifference(b.name, a, b, changes, forwards, backwards)
-        root = "$" if a.kind.is_keyed else "${}" if a.kind is StateKind.BROADCAST else "$[]"
-        changes = _changes(a.value, b.value, root, forwards, backwards)
+        changes = _changes(a.value, b.value, a.kind.root, forwards, backwards)
         for one, other, path in ((a.key, b.key, _KEY), (a.namespace, b.namespace, _NAMESPACE)):
             if one is not None and other is not None:
                 changes += _changes(one, other, path, forwards, backwards)
         told = forwards.findings if forwards is not None and not changes else ()
         if any(one.verdict.decision is not Decision.START for one in told):
-            changes = (Change(root, Kind.VALUES, "", ""),)
+            changes = (Change(a.kind.root, Kind.VALUES, "", ""),)
         return StateDifference(b.name, a, b, changes, forwards, backwards)
 
 

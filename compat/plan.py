@@ -53,6 +53,22 @@ class StateAction(enum.StrEnum):
     NEW = "new"
     WRITE = "write"
 
+    @property
+    def done(self) -> str:
+        """What is done with a state, in few words."""
+        return _DONE[self]
+
+
+_DONE = {
+    StateAction.COPY: "copied",
+    StateAction.RELABEL: "new header",
+    StateAction.REKEY: "new keys",
+    StateAction.CONVERT: "converted",
+    StateAction.DROP: "dropped",
+    StateAction.NEW: "starts empty",
+    StateAction.WRITE: "written",
+}
+
 
 class Compression(enum.StrEnum):
     """Whether state is compressed in the new savepoint.

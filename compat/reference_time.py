@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from ..serializers.errors import DeclarationError, shown
 
 _EPOCH, _MILLISECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(milliseconds=1)
+_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 _WAY = "write a date and a time with its zone: 2026-01-31T12:00:00Z, or +02:00 at the end"
 
 
@@ -58,6 +59,14 @@ def time_text(time: datetime) -> str:
 def length_text(length: timedelta) -> str:
     """Return a duration in words: `1 day`, `90 days 12:00:00`."""
     return str(length).removesuffix(", 0:00:00").replace(",", "")
+
+
+def age_text(millis: int) -> str:
+    """Return a length of time in the largest unit of which it has one, as `3.5 h`."""
+    for size, unit in _UNITS:
+        if millis >= size:
+            return f"{millis / size:,.1f} {unit}".replace(".0 ", " ")
+    return f"{millis} ms"
 
 
 def length_ms(length: timedelta) -> int:

@@ -18,9 +18,8 @@ from ...serializers.plain_forms import plain, value_text
 from ...serializers.wording import many
 from ...state.formats.spark.commit_log import source_offsets
 from ...state.progress import size_text
-from ..inspect_data import share_of
 from ..output import Column, styled_table, text_width
-from .bars import bar
+from .bars import bar, percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -55,7 +54,7 @@ def lines_of(inspected: Inspected, *, is_full: bool, with_skew: bool) -> Iterato
             continue
         yield []
         yield [(view.operator.heading, "bold")]
-        size = f"{size_text(view.size_bytes)} ({_percent(view.size_bytes, inspected.size_bytes)})"
+        size = f"{size_text(view.size_bytes)} ({percent(view.size_bytes, inspected.size_bytes)})"
         yield from _FACTS[view.operator.is_of_spark](view.operator, view, size)
         yield from _states(view, is_full=is_full)
         yield from _unsupported(view)
@@ -192,13 +191,6 @@ _FACTS: dict[bool, Callable[..., Iterator[Line]]] = {True: _facts_of_spark, Fals
 """The lines below the title of an operator of Spark, and of others."""
 
 
-def _percent(part: int, whole: int) -> str:
-    share = share_of(part, whole)
-    if share is None:
-        return "-"
-    return "<1%" if 0 < share < 0.01 else f"{share:.0%}"
-
-
 def _states(view: OperatorView, *, is_full: bool) -> Iterator[Line | Row]:
     states = view.states
     if not states:
@@ -216,7 +208,7 @@ def _state_row(state: StateView, whole: int) -> Line:
     measure = state.measure
     numbers = ["?"] * 3
     if measure is not None:
-        numbers = [f"{measure.entries:,}", f"{measure.size_bytes:,}", _percent(measure.size_bytes, whole)]
+        numbers = [f"{measure.entries:,}", f"{measure.size_bytes:,}", percent(measure.size_bytes, whole)]
     return [(state.name, "cyan"), (state.kind, ""), *((number, "") for number in numbers)]
 
 
@@ -263,7 +255,7 @@ def _largest_keys(view: OperatorView) -> Iterator[Line | Row]:
         name: Span = (state.name, "cyan")
         operator: Any = view.operator
         for one in largest.keys:
-            numbers = [f"{one.entries:,}", f"{one.size_bytes:,}", _percent(one.size_bytes, measure.size_bytes)]
+            numbers = [f"{one.entries:,}", f"{one.size_bytes:,}", percent(one.size_bytes, measure.size_bytes)]
             key = str(
                 unless_redacted(value_text(plain(tagger_of(operator.key)(one.key)), _KEY_WIDTH))
             )  # as `get` takes it
@@ -309,7 +301,7 @@ def _chart(
     rows: list[Line] = []
     for index, share in enumerate(bars):
         first, last = share.key_groups.start, share.key_groups.stop - 1
-        numbers = [f"{share.entries:,}", f"{share.size_bytes:,}", _percent(share.size_bytes, whole)]
+        numbers = [f"{share.entries:,}", f"{share.size_bytes:,}", percent(share.size_bytes, whole)]
         texts = [*names[index : index + 1], f"{first}-{last}" if last > first else str(first), *numbers]
         is_much = share.size_bytes > _MUCH * whole * len(share.key_groups) / sum(len(one.key_groups) for one in every)
         drawn = (bar(share.size_bytes, shares.largest), "red" if is_much else "green")

@@ -9,6 +9,7 @@ from ...compat.explain import MUST_DECLARE, STYLES
 from ...compat.fingerprint import UNKNOWN
 from ...compat.lazy_tables import is_joined
 from ...compat.likeness import FEW, as_there, likeness, some
+from ...compat.plan import StateAction
 from ...compat.reference_time import length_text, millis_text
 from ...serializers.compatibility import Flagged, Path
 from ...serializers.wording import many
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 _COLUMNS = (Column("state", is_name=True), Column("kind"), Column("done"), Column("entries", is_number=True),
             Column("bytes", is_number=True), Column("files"), Column("tried"), Column("old job"))  # fmt: skip
-_DONE = {"copy": "copied", "relabel": "new header", "rekey": "new keys", "convert": "converted", "drop": "dropped",
-         "new": "starts empty"}  # fmt: skip
 _COUNTED = {"convert": "converted", "rekey": "copied under new keys",
             "relabel": "copied under a new header", "drop": "dropped", "new": "empty"}  # fmt: skip
 _TRIED = {True: "yes", False: "no", None: ""}
@@ -188,7 +187,7 @@ def _row(state: dict[str, Any]) -> Line:
     return [
         (state["name"], "bold"),
         (state["kind"], ""),
-        (_DONE.get(state["action"], state["action"]), _ACTION_STYLES.get(state["action"], "")),
+        (StateAction(state["action"]).done, _ACTION_STYLES.get(state["action"], "")),
         ("" if entries is None else f"{entries:,}", ""),
         ("" if size is None else f"{size:,}", ""),
         (_files(state.get(FILES, {})), ""),

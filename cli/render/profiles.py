@@ -8,11 +8,12 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from ...compat.reference_time import age_text
 from ...serializers.plain_forms import plain
 from ...serializers.wording import json_text, many
 from ...state.progress import size_text
 from ..output import Column, Row, Table, line_width, styled_table
-from .bars import bar
+from .bars import bar, percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,8 +33,7 @@ _KEY_WIDTH, _VALUE_WIDTH = 32, 30
 _LEAST_NAMES = (16, 12)
 _OTHERS = 9
 """The width of what is beside names and numbers in the table of states: the share, and indentation."""
-_MUCH, _LITTLE = 2.0, 0.01
-_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
+_MUCH = 2.0
 
 
 def lines_of_profile(profile: Data, *, is_full: bool) -> Iterator[Block]:
@@ -79,7 +79,8 @@ def _table(states: list[tuple[Data, Data]]) -> Iterator[Block]:
         too_wide -= longest - width
         for row in rows:
             row[at] = _cut(row[at], width)
-    shares = [_percent(state["share"]) for _, state in states]
+    whole = sum(state["bytes"] for _, state in states)
+    shares = [percent(state["bytes"], whole) for _, state in states]
     cells = [[(text, "") for text in (*row, share)] for row, share in zip(rows, shares, strict=True)]
     titles, *lines = styled_table(_STATES, cells, indent=2)
     room = min(line_width() - sum(len(text) for text, _ in titles.cells) - 2, _BAR)
@@ -91,16 +92,6 @@ def _table(states: list[tuple[Data, Data]]) -> Iterator[Block]:
 
 def _bar(size: int, largest: int) -> str:
     return bar(size, largest, _SHORT_BAR if line_width() < _NARROW else _BAR)
-
-
-def _percent(share: float | None) -> str:
-    if share is None:
-        return "-"
-    return "<1%" if 0 < share < _LITTLE else ">99%" if 1 - _LITTLE < share < 1 else f"{share:.0%}"
-
-
-def _ratio(part: int, whole: int) -> str:
-    return _percent(part / whole if whole else None)
 
 
 def _state(operator: Data, state: Data, *, is_full: bool) -> Iterator[Block]:
@@ -158,7 +149,7 @@ def _distribution(of: Data, text: Callable[[int], str]) -> Iterator[Block]:
             [
                 (_interval(text(one["from"]), text(one["to"])), ""),
                 (f"{one['count']:,}", ""),
-                (_ratio(one["count"], of["count"]), ""),
+                (percent(one["count"], of["count"]), ""),
                 (_bar(one["count"], largest), "green"),
             ]
             for one in found
@@ -182,7 +173,7 @@ def _heaviest(of: Data) -> Iterator[Block]:
     yield [("  heaviest keys", "bold")]
     rows: list[Line] = []
     for one in heaviest["keys"]:
-        numbers = [f"{one['part']:,}", f"{one['entries']:,}", f"{one['bytes']:,}", _ratio(one["bytes"], whole)]
+        numbers = [f"{one['part']:,}", f"{one['entries']:,}", f"{one['bytes']:,}", percent(one["bytes"], whole)]
         rows.append([(_cut(json_text(plain(one["key"])), _KEY_WIDTH), ""), *((text, "") for text in numbers)])
     part = Column("partition" if is_of_spark else "key group", is_number=True)
     yield from styled_table((Column("key"), part, *_NUMBERS), rows, indent=4)
@@ -213,7 +204,7 @@ def _spreads(spreads: Data, *, with_bars: bool) -> Iterator[Block]:
         for at, one in shares:
             is_much = one["bytes"] > _MUCH * whole / len(spread["shares"])
             label = str(at) if name != "key_groups" else _interval(str(one["first"]), str(one["last"]))
-            numbers = [f"{one['entries']:,}", f"{one['bytes']:,}", _ratio(one["bytes"], whole)]
+            numbers = [f"{one['entries']:,}", f"{one['bytes']:,}", percent(one["bytes"], whole)]
             shown = (_bar(one["bytes"], largest), "red" if is_much else "green")
             rows.append([(label, ""), *((text, "") for text in numbers), shown])
         yield from styled_table(_SHARES, rows, indent=4)[1:]
@@ -229,22 +220,14 @@ def _ages(ages: Data | None) -> Iterator[Block]:
     elif ages["expired"] is None:
         told = "time since the last access; --ttl TIME counts what has expired and is still stored"
     else:
-        live = _length(ages["time_to_live_ms"])
+        live = age_text(ages["time_to_live_ms"])
         told = (
             f"time since the last access: {ages['expired']:,} of {count:,} have expired ({live}), and are still stored"
         )
     yield [(f"  {told}", "bold")]
-    yield from _distribution(of, _length)
+    yield from _distribution(of, age_text)
     if ages["ahead"] and not ages["is_left"]:
         yield [(f"    {ages['ahead']:,} have a last access after the reference time", "yellow")]
-
-
-def _length(millis: int) -> str:
-    """Return a length of time, in the largest unit of which it has one."""
-    for size, unit in _UNITS:
-        if millis >= size:
-            return f"{millis / size:,.1f} {unit}".replace(".0 ", " ")
-    return f"{millis} ms"
 
 
 def _field_row(field: Data) -> list[str]:
@@ -254,7 +237,7 @@ def _field_row(field: Data) -> list[str]:
         told.append(_interval(smallest, largest))
     if field["frequent"]:
         some = [
-            f"{_cut(json_text(one['value']), _VALUE_WIDTH)} {_ratio(one['count'], field['count'] - field['nulls'])}"
+            f"{_cut(json_text(one['value']), _VALUE_WIDTH)} {percent(one['count'], field['count'] - field['nulls'])}"
             for one in field["frequent"][:_MOST_FREQUENT]
         ]
         left = len(field["frequent"]) > _MOST_FREQUENT or field["others"]
@@ -264,4 +247,4 @@ def _field_row(field: Data) -> list[str]:
         told.append(f"{lengths} {'element' if lengths == '1' else 'elements'}")
     if field["untold"]:
         told.append(field["untold"])
-    return [field["path"], _ratio(field["nulls"], field["count"]) if field["nulls"] else "", "; ".join(told)]
+    return [field["path"], percent(field["nulls"], field["count"]) if field["nulls"] else "", "; ".join(told)]

@@ -238,8 +238,7 @@ def parts_of(was: StateDescription | None, becomes: StateDescription | None) -> 
         kinds = {one.describe() for one in ours if one is not None}
         if kinds and kinds != {_NO_NAMESPACE}:
             yield name, path, ours[0] or ours[1], ours[1] or ours[0]
-    root = "$" if side.kind.is_keyed else "${}" if side.kind is StateKind.BROADCAST else "$[]"
-    yield "", Path(root), was and was.value, becomes and becomes.value
+    yield "", Path(side.kind.root), was and was.value, becomes and becomes.value
 
 
 def trees_of(

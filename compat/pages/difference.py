@@ -8,15 +8,14 @@ import attrs
 
 from ...serializers.compatibility import Decision
 from ...serializers.wording import many
-from ..likeness import as_there, likeness
 from ..type_difference import Kind
 from . import pieces
 from .check import parts_of, trees_of
-from .pieces import Alike, Line, Operator, Placed, Row, Subject
+from .pieces import Line, Operator, Placed, Row, Shown, Subject
 from .rendering import piece
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from markupsafe import Markup
 
@@ -81,12 +80,12 @@ class _Shown:
     Attributes:
         directed: Whether B follows A.
         placed: The findings.
-        alike: Where each type that differs was told first: its place, and the id of that on the page.
+        shown: What was told of types that differ.
     """
 
     directed: bool
     placed: list[Placed] = attrs.field(factory=list)
-    alike: dict[tuple[Hashable, ...], tuple[str, str]] = attrs.field(factory=dict)
+    shown: Shown = attrs.field(factory=Shown)
 
     def operator(self, operator: OperatorDifference, anchor: str) -> Operator:
         title = operator.uid or operator.operator_id
@@ -131,15 +130,7 @@ class _Shown:
             more="" if self.directed else _ways(state.ways), lines=tuple(self._told(state)), rows=rows, trees=trees,
             remarks=pieces.remarks_of(remarks), is_open=not (state.is_equal or self.directed),
         )  # fmt: skip
-        if state.is_equal:
-            return made
-        told = (state.changes, findings, state.backwards)
-        key = (*likeness(told), *(tree.likeness for tree in trees))
-        first = self.alike.setdefault(key, (place, anchor))
-        if first[1] == anchor or not state.changes:
-            return made
-        alike = Alike(as_there(first[0], told), first[1])
-        return attrs.evolve(made, rows=(), trees=(), remarks=(), lines=(), alike=alike, is_open=False)
+        return made if state.is_equal else self.shown.once(made, place, (state.changes, findings, state.backwards))
 
     def _whole(self, of: StateDifference, operator: OperatorDifference, anchor: str, name: str, title: str) -> Subject:
         found = of.forwards.findings if of.forwards is not None else ()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from ...serializers.plain_forms import value_text
 from ...serializers.wording import many, size_text
-from ..reference_time import length_text
+from ..reference_time import age_text
 from .rendering import piece
 
 if TYPE_CHECKING:
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 
 _MOST_BARS = 12
 _SPREADS = {"key_groups": "key group", "subtasks": "subtask", "partitions": "partition"}
-_HOUR_MS = 3_600_000
 
 
 def largest_states(data: Mapping[str, Any], name: str) -> Markup | None:
@@ -157,12 +155,6 @@ def _ages(ages: Mapping[str, Any] | None) -> Iterator[Markup]:
         yield piece("nothing", "; ".join(told))
 
 
-def age_text(milliseconds: int) -> str:
-    """Return a length of time as people read it; from an hour on, in whole hours."""
-    length = milliseconds - milliseconds % _HOUR_MS if milliseconds >= _HOUR_MS else milliseconds
-    return length_text(timedelta(milliseconds=length))
-
-
 def _fields(fields: Sequence[Mapping[str, Any]]) -> Iterator[Markup]:
     has_lengths = any(one["lengths"] and one["lengths"]["count"] for one in fields)
     rows = [
@@ -178,9 +170,8 @@ def _fields(fields: Sequence[Mapping[str, Any]]) -> Iterator[Markup]:
         for one in fields
     ]
     titles = (*_FIELD, "elements") if has_lengths else _FIELD
-    columns = [{"title": title, "is_number": title == "null"} for title in titles]
     if rows:
-        yield piece("table", columns, rows, "what the fields hold")
+        yield piece("table", titles, rows, ("null",), "what the fields hold")
 
 
 _FIELD = ("field", "type", "null", "smallest", "largest", "most frequent")

@@ -8,7 +8,7 @@ import attrs
 
 from ...serializers.compatibility import Decision
 from ...serializers.wording import many
-from ..description import StateKind, uid_order
+from ..description import uid_order
 from ..plan import StateAction
 from ..type_tree import type_tree
 from ..way_back import no_way_back
@@ -25,16 +25,6 @@ if TYPE_CHECKING:
     from ..entry_samples import EntrySamples
     from ..plan import MigrationPlan, OperatorPlan, StatePlan
 
-_DONE = {
-    StateAction.COPY: "copied",
-    StateAction.RELABEL: "new header",
-    StateAction.REKEY: "new keys",
-    StateAction.CONVERT: "converted",
-    StateAction.DROP: "dropped",
-    StateAction.NEW: "starts empty",
-    StateAction.WRITE: "written",
-}
-"""What is done with a state, in the words of its badge."""
 Place = tuple[str, str]
 """A state: the id of its operator, and its name."""
 
@@ -116,7 +106,7 @@ def _facts(operator: OperatorPlan) -> Iterator[str]:
 
 
 def _subject(state: StatePlan, about: About, anchor: str, commands: Commands | None) -> Subject:
-    root = "$" if state.kind.is_keyed else "${}" if state.kind is StateKind.BROADCAST else "$[]"
+    root = state.kind.root
     old = None if state.action is StateAction.NEW else state.old.value
     new = None if state.action is StateAction.DROP else state.new.value
     found, remarks = pieces.divided(state.findings)
@@ -128,7 +118,7 @@ def _subject(state: StatePlan, about: About, anchor: str, commands: Commands | N
     facts += [f"reader: {one.source}" for one in state.recodings[-1:]]
     facts += [f"converter: {one.converter}" for one in state.recodings if one.converter]
     return Subject(
-        anchor=anchor, name=state.name, kind=str(state.kind), word=_DONE[state.action],
+        anchor=anchor, name=state.name, kind=str(state.kind), word=state.action.done,
         old="" if old is None else _type(state, is_old=True), new="" if new is None else _type(state, is_old=False),
         more="; ".join(filter(None, (about.more, *facts))), lines=tuple(map(Line, about.lines)),
         rows=tuple(Row(one, commands) for one in rows),
@@ -175,7 +165,7 @@ def plan_pieces(
         pieces.verdict(data["summary"]["decision"], headline, facts),
         next_step,
         pieces.worst(placed) if plan is not None else None,
-        piece("section", "What is done", _table(_PLANNED, rows) + _notes(notes)),
+        piece("section", "What is done", piece("table", _PLANNED, rows, _NUMBERS) + piece("notes", notes)),
         None if samples is None else samples_piece(samples),
         pieces.operators(operators, "Operators and their types") if operators else None,
         _rules(placed),
@@ -208,10 +198,11 @@ def migration_pieces(
     has_put_aside = any(one["quarantined"] for one in counted)
     columns = _MIGRATED if has_put_aside else _MIGRATED[:-1]
     rows = [_migrated_row(one)[: len(columns)] for one in counted]
+    counts = piece("table", columns, rows, _COUNTED)
     return _page(
         pieces.verdict("dry run" if data["dry_run"] else "done", headline, facts),
         *(piece("command", command, what) for what, command in next_steps),
-        piece("section", "What was read, converted, dropped and put aside", _table(columns, rows) + _notes(notes)),
+        piece("section", "What was read, converted, dropped and put aside", counts + piece("notes", notes)),
         phases(data["phases"], data["seconds"]) if data["phases"] else None,
         pieces.worst(placed, "What it did to values"),
         pieces.operators(operators, "Operators and their types"),
@@ -234,10 +225,6 @@ def _seconds(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1_000:.0f} ms"
 
 
-def _notes(lines: Sequence[Line]) -> Markup:
-    return piece("notes", lines)
-
-
 def _page(*parts: Markup | None) -> list[Markup]:
     return [one for one in parts if one is not None]
 
@@ -246,25 +233,11 @@ def _rules(placed: Iterable[Placed]) -> Markup:
     return pieces.rules(sorted({one.row.of.rule for one in placed}))
 
 
-def _column(title: str, *, is_number: bool = False) -> dict[str, Any]:
-    return {"title": title, "is_number": is_number}
-
-
 _NUMBERS = ("entries", "bytes")
-_PLANNED = [
-    *map(_column, ("operator", "state", "kind", "done")),
-    *(_column(title, is_number=True) for title in _NUMBERS),
-    *map(_column, ("tried", "old job")),
-]
-_MIGRATED = [
-    *map(_column, ("operator", "state", "kind", "done")),
-    *(_column(title, is_number=True) for title in ("entries read", "written", "dropped", "put aside")),
-]
+_PLANNED = ("operator", "state", "kind", "done", *_NUMBERS, "tried", "old job")
+_COUNTED = ("entries read", "written", "dropped", "put aside")
+_MIGRATED = ("operator", "state", "kind", "done", *_COUNTED)
 _TRIED = {True: "yes", False: "no entry", None: ""}
-
-
-def _table(columns: Sequence[dict[str, Any]], rows: Sequence[Sequence[str]]) -> Markup:
-    return piece("table", columns, rows)
 
 
 def _number(number: int | None) -> str:
@@ -276,7 +249,7 @@ def _planned_row(operator: dict[str, Any], state: dict[str, Any]) -> list[str]:
         operator["uid"] or operator["operator_id"],
         state["name"],
         state["kind"],
-        _DONE[StateAction(state["action"])],
+        StateAction(state["action"]).done,
         *(_number(state[name]) for name in _NUMBERS),
         _TRIED[state["tried"]],
         "" if state["old_job"] is None else state["old_job"]["decision"],
@@ -284,7 +257,7 @@ def _planned_row(operator: dict[str, Any], state: dict[str, Any]) -> list[str]:
 
 
 def _migrated_row(state: dict[str, Any]) -> list[str]:
-    done = _DONE[StateAction(state["action"])] + (f", {state['merged']:,} merged" if state["merged"] else "")
+    done = StateAction(state["action"]).done + (f", {state['merged']:,} merged" if state["merged"] else "")
     numbers = (_number(state[name]) for name in ("read", "written", "dropped", "quarantined"))
     return [state["operator"] or state["operator_id"], state["state"], state["kind"], done, *numbers]
 

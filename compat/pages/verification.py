@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _FINE, _FAILED = "ok", "failed"
 _FEW = 20
-_COLUMNS = [{"title": title, "is_number": False} for title in ("check", "result", "detail", "where")]
+_COLUMNS = ("check", "result", "detail", "where")
 
 
 class MadeCheck(Protocol):

@@ -254,8 +254,7 @@ class EntryRules:
         """
         steps = [step for step, _ in plan.kind.row.pieces]
         root = "$" + (steps[-1] if plan.kind.has_user_keys and not is_whole else "")
-        if not plan.kind.is_keyed:
-            root = "${}" if plan.kind is StateKind.BROADCAST else "$[]"
+        root = root if plan.kind.is_keyed else plan.kind.root
         name = plan.transform.name if plan.transform is not None else plan.value.converter if plan.value else ""
         below = "" if plan.kind.is_keyed else root
         rules = ValueRules.of(plan.findings, old, new, name, below=below)

@@ -223,8 +223,7 @@ class _Sampling:
             stored = read_operator_stream(stream, handle)
         for state, taken in states:
             is_map = state.kind is StateKind.BROADCAST
-            named = (one for one in stored.header.states if one.name == state.name)
-            info = next((one for one in named if (one.kind is MetaInfoKind.BROADCAST) is is_map), None)
+            info = stored.header.state(state.name, is_map=is_map)
             if info is None or (is_map and taken.entries):  # every subtask has the whole map
                 continue
             with located(file=stream.name, state=state.name):

@@ -334,8 +334,7 @@ def _read_lists(
         executor = choose_executor(handle.stream.size)
         for how, found in listed:
             is_map = how.kind is StateKind.BROADCAST
-            named = (one for one in stored.header.states if one.name == how.name)
-            info = next((one for one in named if (one.kind is MetaInfoKind.BROADCAST) is is_map), None)
+            info = stored.header.state(how.name, is_map=is_map)
             if info is None:
                 continue
             parts = stored.parts_of(info)

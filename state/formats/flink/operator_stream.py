@@ -57,6 +57,11 @@ class OperatorStreamHeader:
         """All states: list states, then broadcast states."""
         return self.list_states + self.broadcast_states
 
+    def state(self, name: str, *, is_map: bool) -> StateMetaInfo | None:
+        """Return the broadcast state or the list state of a name; None: there is none."""
+        among = self.broadcast_states if is_map else self.list_states
+        return next((one for one in among if one.name == name), None)
+
 
 @attrs.frozen
 class OperatorStream:
