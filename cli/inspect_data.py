@@ -449,7 +449,7 @@ def _operator_data(view: OperatorView, whole: int, with_skew: bool) -> dict[str,
         "error": None if view.error is None else error_data(view.error),
         "key": None if view.key is None else view.key.describe(),
         "states": [_state_data(state, view) for state in view.states],
-        "skew": _skew_data(view) if with_skew and view.spreads else None,
+        "skew": skew_data(view) if with_skew and view.spreads else None,
         **operator.own_facts(is_damaged=view.error is not None, foreign=view.sizes.foreign if view.sizes else None),
     }
 
@@ -483,7 +483,8 @@ def _largest_data(largest: LargestKeys, snapshot: TypeSerializerConfigSnapshot[A
     return fields_of(largest, "exact=is_exact unknown?") | {"keys": keys}
 
 
-def _skew_data(view: OperatorView) -> dict[str, Any]:
+def skew_data(view: OperatorView) -> dict[str, Any]:
+    """Return how the entries of an operator are distributed, as plain data."""
     return {
         f"{of.replace(' ', '_')}s": {
             **plain(Spread.of([share.size_bytes for share in every])),

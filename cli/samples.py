@@ -61,10 +61,8 @@ class SampleOptions:
         Raises:
             DeclarationError: No operator can have any of them.
         """
-        if self.wanted is None:
-            return None
-        choices = self._choices(savepoint, savepoint.operators)
-        return {name: keys for name, one in choices.items() if (keys := _keys(one)) is not None}
+        chosen = self._choice(savepoint).chosen
+        return None if chosen is None else dict(chosen)
 
     def of_query(self, prepared: PreparedCopy) -> EntrySamples:
         """Return entries of the stores that the copy of a checkpoint changes; raises as `sample_query`.

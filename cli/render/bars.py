@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from ..output import is_terminal
+from ..output import is_terminal, line_width
 
 BAR_WIDTH = 24
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _WHOLE, _PLAIN = "█", "#"
 _LITTLE = 0.01
+_NARROW, _SHORT = 100, 10
 
 
 def percent(part: int, whole: int) -> str:
@@ -24,3 +25,8 @@ def bar(size: int, largest: int, width: int = BAR_WIDTH) -> str:
     if is_terminal(_WHOLE + _EIGHTHS):
         return _WHOLE * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
     return _PLAIN * -(-eighths // 8)
+
+
+def fitting_bar(size: int, largest: int) -> str:
+    """Return a bar that leaves room for what is beside it on a narrow terminal."""
+    return bar(size, largest, _SHORT if line_width() < _NARROW else BAR_WIDTH)

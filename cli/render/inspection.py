@@ -11,36 +11,33 @@ from ...compat.description import StateKind
 from ...compat.explain import MUST_DECLARE
 from ...compat.plan import StateAction
 from ...compat.reference_time import millis_text
-from ...compat.spread import Spread
 from ...serializers.errors import unless_redacted
 from ...serializers.json_forms import tagger_of
 from ...serializers.plain_forms import plain, value_text
 from ...serializers.wording import many
 from ...state.formats.spark.commit_log import source_offsets
 from ...state.progress import size_text
+from ..inspect_data import skew_data
 from ..output import Column, styled_table, text_width
-from .bars import bar, percent
+from .bars import percent
+from .spreads import spread_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
-    from ...compat.spread import Share
     from ...state.formats.spark.reader import SparkCheckpoint, SparkOperator
     from ...state.savepoint.reader import Savepoint, SavepointOperator
     from ..inspect_data import Inspected, OperatorView, StateView
-    from ..output import Line, Row, Span
+    from ..output import Block, Line, Row, Span
 
 _NUMBERS = (Column("entries", is_number=True), Column("bytes", is_number=True), Column("share", is_number=True))
 _STATES = (Column("state", is_name=True), Column("kind"), *_NUMBERS)
 _KEYS = (Column("state", is_name=True), Column("key"), Column("key group", is_number=True), *_NUMBERS)
-_RANGES = (Column("key groups", is_number=True), *_NUMBERS, Column(""))
-_MOST_SUBTASKS = 16
-_MUCH = 2.0
 _KEY_WIDTH = 32
 _GLUE = "\N{NO-BREAK SPACE}"
 
 
-def lines_of(inspected: Inspected, *, is_full: bool, with_skew: bool) -> Iterator[Line | Row]:
+def lines_of(inspected: Inspected, *, is_full: bool, with_skew: bool) -> Iterator[Block]:
     """Yield all lines.
 
     Args:
@@ -272,41 +269,11 @@ def _largest_keys(view: OperatorView) -> Iterator[Line | Row]:
         yield [(f"    {note} ({', '.join(names)})", "yellow")]
 
 
-def _skew(view: OperatorView) -> Iterator[Line | Row]:
+def _skew(view: OperatorView) -> Iterator[Block]:
     """Yield charts of key groups and subtasks, or of the partitions of a Spark query."""
-    for of, (every, ranges) in view.spreads.items():
-        title, columns = many(len(every), of), _RANGES
-        if of == "key group":
-            yield from _chart(title, every, ranges, columns, [])
-            continue
-        order = list(range(len(every)))
-        if len(order) > _MOST_SUBTASKS:
-            order = sorted(order, key=lambda index: -every[index].size_bytes)[:_MOST_SUBTASKS]
-            title = f"the {_MOST_SUBTASKS} largest of {title}"
-        bars = [every[index] for index in order]
-        if of == "partition":
-            yield from _chart(title, every, bars, (Column(of, is_number=True), *_RANGES[1:]), [])
-        elif len(every) > 1:
-            yield from _chart(title, every, bars, (Column(of, is_number=True), *_RANGES), list(map(str, order)))
-
-
-def _chart(
-    title: str, every: Sequence[Share], bars: Sequence[Share], columns: Sequence[Column], names: Sequence[str]
-) -> Iterator[Line | Row]:
-    spread, shares = Spread.of([share.size_bytes for share in every]), Spread.of([share.size_bytes for share in bars])
-    sizes = f"{size_text(spread.smallest)} to {size_text(spread.largest)}, median {size_text(int(spread.median))}"
-    skew = "" if spread.skew is None else f", largest {spread.skew:.1f} x the average"
-    yield [(f"  {title} of {sizes}{skew}", "bold")]
-    whole = sum(share.size_bytes for share in every)
-    rows: list[Line] = []
-    for index, share in enumerate(bars):
-        first, last = share.key_groups.start, share.key_groups.stop - 1
-        numbers = [f"{share.entries:,}", f"{share.size_bytes:,}", percent(share.size_bytes, whole)]
-        texts = [*names[index : index + 1], f"{first}-{last}" if last > first else str(first), *numbers]
-        is_much = share.size_bytes > _MUCH * whole * len(share.key_groups) / sum(len(one.key_groups) for one in every)
-        drawn = (bar(share.size_bytes, shares.largest), "red" if is_much else "green")
-        rows.append([*((text, "") for text in texts), drawn])
-    yield from styled_table(columns, rows, indent=4)
+    for name, spread in skew_data(view).items():
+        if name != "subtasks" or len(spread["ranges"]) > 1:
+            yield from spread_lines(name, spread, spread["ranges"])
 
 
 def _stateless(inspected: Inspected) -> Iterator[Line]:

@@ -13,7 +13,8 @@ from ...serializers.plain_forms import plain
 from ...serializers.wording import json_text, many
 from ...state.progress import size_text
 from ..output import Column, Row, Table, line_width, styled_table
-from .bars import bar, percent
+from .bars import BAR_WIDTH, bar, fitting_bar, percent
+from .spreads import spread_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,15 +26,13 @@ if TYPE_CHECKING:
 _NUMBERS = (Column("entries", is_number=True), Column("bytes", is_number=True), Column("share", is_number=True))
 _STATES = (Column("state", is_name=True), Column("operator", is_name=True), Column("kind"), *_NUMBERS)
 _COUNTS = (Column("", is_number=True), Column("", is_number=True), Column("", is_number=True), Column(""))
-_SHARES = (Column("", is_number=True), *_NUMBERS, Column(""))
 _FIELDS = (Column("field", is_name=True), Column("nulls", is_number=True), Column("values", is_text=True))
-_MOST_STATES, _MOST_SHARES, _MOST_FREQUENT = 10, 16, 5
-_NARROW, _LEAST_BAR, _SHORT_BAR, _BAR = 100, 8, 10, 24
+_MOST_STATES, _MOST_FREQUENT = 10, 5
+_LEAST_BAR = 8
 _KEY_WIDTH, _VALUE_WIDTH = 32, 30
 _LEAST_NAMES = (16, 12)
 _OTHERS = 9
 """The width of what is beside names and numbers in the table of states: the share, and indentation."""
-_MUCH = 2.0
 
 
 def lines_of_profile(profile: Data, *, is_full: bool) -> Iterator[Block]:
@@ -83,15 +82,11 @@ def _table(states: list[tuple[Data, Data]]) -> Iterator[Block]:
     shares = [percent(state["bytes"], whole) for _, state in states]
     cells = [[(text, "") for text in (*row, share)] for row, share in zip(rows, shares, strict=True)]
     titles, *lines = styled_table(_STATES, cells, indent=2)
-    room = min(line_width() - sum(len(text) for text, _ in titles.cells) - 2, _BAR)
+    room = min(line_width() - sum(len(text) for text, _ in titles.cells) - 2, BAR_WIDTH)
     yield titles
     for (_, state), line in zip(states, lines, strict=True):
         drawn = bar(state["bytes"], states[0][1]["bytes"], room) if room >= _LEAST_BAR else ""
         yield Row([*line.cells, ("  ", ""), (drawn, "green")])
-
-
-def _bar(size: int, largest: int) -> str:
-    return bar(size, largest, _SHORT_BAR if line_width() < _NARROW else _BAR)
 
 
 def _state(operator: Data, state: Data, *, is_full: bool) -> Iterator[Block]:
@@ -133,6 +128,12 @@ def _operator(operator: Data) -> Iterator[Block]:
     yield from _spreads(operator["spread"], with_bars=True)
 
 
+def _spreads(spreads: Data, *, with_bars: bool) -> Iterator[Block]:
+    for name, spread in spreads.items():
+        if spread["count"] > 1:
+            yield from spread_lines(name, spread, spread["shares"], with_bars=with_bars)
+
+
 def _average(of: Data) -> str:
     return f"{of['average']:,.1f} on average, {of['largest']:,} at most"
 
@@ -150,7 +151,7 @@ def _distribution(of: Data, text: Callable[[int], str]) -> Iterator[Block]:
                 (_interval(text(one["from"]), text(one["to"])), ""),
                 (f"{one['count']:,}", ""),
                 (percent(one["count"], of["count"]), ""),
-                (_bar(one["count"], largest), "green"),
+                (fitting_bar(one["count"], largest), "green"),
             ]
             for one in found
         )
@@ -183,31 +184,6 @@ def _heaviest(of: Data) -> Iterator[Block]:
 
 def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"
-
-
-def _spreads(spreads: Data, *, with_bars: bool) -> Iterator[Block]:
-    for name, spread in spreads.items():
-        if spread["count"] < 2:
-            continue
-        title = f"{spread['count']:,} {name.replace('_', ' ')}"
-        sizes = [size_text(int(spread[of])) for of in ("smallest", "largest", "median")]
-        skew = "" if spread["skew"] is None else f", largest {spread['skew']:.1f} x the average"
-        yield [(f"  {title} of {sizes[0]} to {sizes[1]}, median {sizes[2]}{skew}", "bold")]
-        if not with_bars:
-            continue
-        rows: list[Line] = []
-        shares = list(enumerate(spread["shares"]))
-        if len(shares) > _MOST_SHARES:
-            shares = sorted(shares, key=lambda pair: -pair[1]["bytes"])[:_MOST_SHARES]
-        whole = sum(one["bytes"] for one in spread["shares"])
-        largest = max(one["bytes"] for one in spread["shares"])
-        for at, one in shares:
-            is_much = one["bytes"] > _MUCH * whole / len(spread["shares"])
-            label = str(at) if name != "key_groups" else _interval(str(one["first"]), str(one["last"]))
-            numbers = [f"{one['entries']:,}", f"{one['bytes']:,}", percent(one["bytes"], whole)]
-            shown = (_bar(one["bytes"], largest), "red" if is_much else "green")
-            rows.append([(label, ""), *((text, "") for text in numbers), shown])
-        yield from styled_table(_SHARES, rows, indent=4)[1:]
 
 
 def _ages(ages: Data | None) -> Iterator[Block]:

@@ -24,7 +24,6 @@ from ...serializers.errors import (
 )
 from ...serializers.pickled.trust import trusting
 from ..formats.flink.blocks import Block
-from ..formats.flink.keyed_readers import open_keyed
 from ..formats.flink.meta_info import KEY_SERIALIZER, VALUE_SERIALIZER, MetaInfoKind
 from ..formats.flink.operator_stream import read_operator_stream
 from ..formats.flink.sources import open_stream
@@ -208,11 +207,7 @@ class _Sampling:
     @contextmanager
     def _opened(self, handle: KeyedHandle) -> Iterator[_Stream]:
         operator, groups = self.operator, self.operator.max_parallelism
-        opened = (
-            open_keyed(handle, operator.folder, groups)
-            if self.chosen is None
-            else open_chosen(handle, operator.folder, groups, self.chosen)
-        )
+        opened = open_chosen(handle, operator.folder, groups, self.chosen)
         with opened as reader, located(file=reader.name):
             yield _Stream.of(self.plan, operator, handle, reader)
 

@@ -114,18 +114,24 @@ class ChosenKeys:
 
 
 @contextmanager
-def open_chosen(handle: KeyedHandle, folder: Folder, max_parallelism: int, chosen: ChosenKeys) -> Iterator[KeyedReader]:
+def open_chosen(
+    handle: KeyedHandle, folder: Folder, max_parallelism: int, chosen: ChosenKeys | None
+) -> Iterator[KeyedReader]:
     """Open the keyed state that a handle points at with the entries of some keys alone, until the `with` block ends.
 
     Args:
         handle: From `_metadata`.
         folder: The folder of that `_metadata`.
         max_parallelism: The number of key groups of the operator.
-        chosen: The keys.
+        chosen: The keys; None: all.
 
     Raises:
         UnknownSnapshot, UnsupportedFormat, CorruptSavepoint, LibraryNotFound: As `open_keyed`.
     """
+    if chosen is None:
+        with open_keyed(handle, folder, max_parallelism) as reader:
+            yield reader
+        return
     if (known := chosen.reader_of(handle)) is not None:
         yield known
         return

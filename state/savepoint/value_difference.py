@@ -23,7 +23,6 @@ from ...serializers.errors import OldReaderUnavailable, StateShiftError, located
 from ...serializers.json_forms import tagger_of
 from ..entry_keys import decode
 from ..formats.flink.entries import EntryDecoder
-from ..formats.flink.keyed_readers import open_keyed
 from ..formats.flink.meta_info import NAMESPACE_SERIALIZER
 from ..formats.flink.state_kinds import info_snapshot
 from ..key_groups import prefix_size
@@ -406,12 +405,7 @@ class _KeyedSide:
             return None
         self._open.close()
         folder, groups = self._operator.folder, self._operator.max_parallelism
-        opened = (
-            open_keyed(handle, folder, groups)
-            if self._chosen is None
-            else open_chosen(handle, folder, groups, self._chosen)
-        )
-        self._reader = self._open.enter_context(opened)
+        self._reader = self._open.enter_context(open_chosen(handle, folder, groups, self._chosen))
         self._key_groups, self._readers = handle.key_groups, {}
         self.hidden |= {name: why for name, why in self._reader.hidden.items() if name in self._states}
         return self._reader
