@@ -394,7 +394,7 @@ class _Values:
     def __call__(self, value: Any) -> Any:
         if self.shape is _Shape.MAP:
             with at_step(MAP_VALUE):
-                return {self._converted_key(key): self._converted(one) for key, one in value.items()}
+                return {key if self.key is None else self.key(key): self._converted(one) for key, one in value.items()}
         if self.shape is _Shape.LIST:
             with at_step(ELEMENT):
                 return [self._converted(one) for one in value]
@@ -404,9 +404,6 @@ class _Values:
         if isinstance(value, TtlValue):
             return TtlValue(value.last_access_ms, self._converted(value.value))
         return value if value is None or self.item is None else self.item(value)
-
-    def _converted_key(self, key: Any) -> Any:
-        return key if self.key is None else self.key(key)
 
 
 @attrs.frozen

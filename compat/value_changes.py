@@ -114,7 +114,7 @@ class _Found:
                 step = f"({at})" if is_tuple else "[]"
                 self.compare(one, other, path + step, was + step)
             return
-        if not _is_same(old, new):
+        if _text(old) != _text(new):
             filled = old is None and not self.rules.converter
             self._tell(Did.DEFAULTED if filled else Did.CONVERTED, path, was, old, new)
         elif old is not None and path in self.rules.retyped:
@@ -205,8 +205,3 @@ def _items(form: Any) -> list[Any] | None:
 
 def _text(form: Any) -> str:
     return json.dumps(plain(form), sort_keys=True)
-
-
-def _is_same(old: Any, new: Any) -> bool:
-    """Whether two values are the same, in whatever type."""
-    return _text(old) == _text(new)

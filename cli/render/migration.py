@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _COLUMNS = (Column("operator", is_name=True), Column("state", is_name=True), Column("kind"), Column("done"),
             Column("read", is_number=True), Column("written", is_number=True),
             Column("dropped", is_number=True))  # fmt: skip
+_QUARANTINED = (Column("quarantined", is_number=True),)
 _DONE = {"copy": "copied as bytes", "relabel": "copied, new header", "rekey": "copied under new keys",
          "convert": "converted", "drop": "dropped", "new": "starts empty"}  # fmt: skip
 _SLOWER = f"about {TIMES_SLOWER} times slower without numba (pip install 'stateshift[spark]')"
@@ -129,10 +130,6 @@ def headline(report: MigrationReport) -> str:
     return f"migrated: {many(entries, 'entry', 'entries')} of {converted} converted, in {report.target}"
 
 
-def _columns(report: MigrationReport) -> tuple[Column, ...]:
-    return (*_COLUMNS, Column("quarantined", is_number=True)) if report.quarantined else _COLUMNS
-
-
 def _rows(report: MigrationReport) -> list[list[str]]:
     return [
         [
@@ -227,7 +224,7 @@ def done_lines(report: MigrationReport) -> Iterator[Line | Table]:
     """Yield what was done, state by state."""
     yield [(headline(report), "bold green")]
     if rows := _rows(report):
-        yield Table.of(_columns(report), rows)
+        yield Table.of((*_COLUMNS, *_QUARANTINED) if report.quarantined else _COLUMNS, rows)
     for line in _lost_lines(report):
         yield [(f"  {line}", "yellow")]
     if report.missing_timers:

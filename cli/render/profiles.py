@@ -105,7 +105,8 @@ def _state(operator: Data, state: Data, *, is_full: bool) -> Iterator[Block]:
         yield from _distribution(sizes, size_text)
     if state["lengths"] and state["lengths"]["count"]:
         lengths = state["lengths"]
-        yield [(f"  {'entries' if state['kind'] == 'map' else 'elements'} of a key, {_average(lengths)}", "bold")]
+        told = f"{lengths['average']:,.1f} on average, {lengths['largest']:,} at most"
+        yield [(f"  {'entries' if state['kind'] == 'map' else 'elements'} of a key, {told}", "bold")]
         yield from _distribution(lengths, "{:,}".format)
     yield from _heaviest(state)
     yield from _spreads(state["spread"], with_bars=is_full and len(operator["states"]) > 1)
@@ -132,10 +133,6 @@ def _spreads(spreads: Data, *, with_bars: bool) -> Iterator[Block]:
     for name, spread in spreads.items():
         if spread["count"] > 1:
             yield from spread_lines(name, spread, spread["shares"], with_bars=with_bars)
-
-
-def _average(of: Data) -> str:
-    return f"{of['average']:,.1f} on average, {of['largest']:,} at most"
 
 
 def _distribution(of: Data, text: Callable[[int], str]) -> Iterator[Block]:

@@ -85,10 +85,6 @@ def result_pieces(result: CompatibilityResult[Any]) -> list[Markup]:
     ]
 
 
-def _text(pieces: Iterable[tuple[object, str]]) -> str:
-    return "".join(str(text) for text, _ in pieces)
-
-
 @attrs.define
 class _Check:
     """A report, and what was shown of it so far."""
@@ -115,7 +111,10 @@ class _Check:
         if self.backs is not None and (told := list(explain.back_lines(self.backs, report))):
             (_, *pieces_of_first), *others = (one.pieces for one in told)  # the first one says what it is about
             after = "" if report.is_of_query else "once the new job has written state: "
-            yield "way back", after + "; ".join(_text(one) for one in (pieces_of_first, *others))
+            yield (
+                "way back",
+                after + "; ".join("".join(str(text) for text, _ in one) for one in (pieces_of_first, *others)),
+            )
 
     def next_steps(self, following: Iterable[str]) -> Iterator[Markup]:
         for way, told in explain.first_tries(self.report):

@@ -26,7 +26,7 @@ def largest_states(data: Mapping[str, Any], name: str) -> Markup | None:
         name: The key of a state's name.
     """
     counted = [
-        (f"{_title(operator)}/{state[name]}", state)
+        (f"{operator.get('uid') or operator.get('operator') or operator['operator_id']}/{state[name]}", state)
         for operator in data["operators"]
         for state in operator["states"]
         if state["bytes"]
@@ -194,7 +194,3 @@ def _elements(lengths: Mapping[str, Any] | None) -> str:
 
 def _value(value: Any) -> str:
     return "" if value is None else value_text(value)
-
-
-def _title(operator: Mapping[str, Any]) -> str:
-    return str(operator.get("uid") or operator.get("operator") or operator["operator_id"])

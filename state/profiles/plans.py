@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import attrs
@@ -12,6 +11,7 @@ from ...serializers.wording import many
 from ..columnar.table import StateTable
 from ..formats.flink.handles import OperatorStateHandle
 from ..runner import Independent
+from ..savepoint.proof_tasks import parts_of
 from ..savepoint.states import keyed_handles
 from .element_pass import pass_elements
 from .keyed_pass import pass_keyed
@@ -156,16 +156,9 @@ def tasks_of(
     """
     if any(state.kind.is_keyed for state in states):
         for handle in keyed_handles(operator.stored):
-            parts = _parts(handle) if are_many else [None]
+            parts = parts_of(handle, _PART_BYTES) if are_many else [None]
             yield from (ProfileTask(index, handle, 0, part) for part in parts)
     if any(not state.kind.is_keyed for state in states):
         for subtask in operator.stored.subtasks:
             if subtask.lists is not None:
                 yield ProfileTask(index, subtask.lists, subtask.index)
-
-
-def _parts(handle: KeyedHandle) -> list[range | None]:
-    groups = handle.key_groups
-    count = min(max(handle.size // _PART_BYTES, 1), max(len(groups), 1))
-    bounds = [groups.start + len(groups) * part // count for part in range(count + 1)]
-    return [range(*bound) for bound in pairwise(bounds)]

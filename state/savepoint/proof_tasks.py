@@ -173,7 +173,7 @@ def stream_tasks(operator: SavepointOperator, part_bytes: int, *, framing_only: 
         if isinstance(handle, OperatorStateHandle):
             yield task
         else:
-            parts = _parts(handle, part_bytes)
+            parts = parts_of(handle, part_bytes)
             yield from (attrs.evolve(task, key_groups=part if len(parts) > 1 else None) for part in parts)
 
 
@@ -186,7 +186,7 @@ def stream_handles(operator: SavepointOperator) -> Iterator[KeyedHandle | Operat
             yield subtask.lists
 
 
-def _parts(handle: KeyedHandle, part_bytes: int) -> list[range]:
+def parts_of(handle: KeyedHandle, part_bytes: int) -> list[range]:
     """Return the key groups of a stream, divided into parts of about equal numbers."""
     groups = handle.key_groups
     count = min(max(handle.size // part_bytes, 1), max(len(groups), 1))

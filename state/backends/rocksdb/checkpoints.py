@@ -19,7 +19,7 @@ from ....serializers.views import DataOutputView
 from ...formats.flink.handles import DATABASE, AbsoluteFileHandle, DatabaseFile, DatabaseHandle
 from ...formats.flink.keyed_stream import write_keyed_header
 from ...formats.flink.roots import uri_of
-from ...publication.publish import INLINE_BYTES
+from ...publication.publish import INLINE_BYTES, part_name
 from ...publication.sink import StreamSink
 from ...rocksdb.database import FileNames
 from ..snapshots import SnapshotResult, SnapshotStrategy
@@ -111,12 +111,12 @@ class DatabaseCheckpointStrategy(SnapshotStrategy[LinkedFiles]):
         if shared is not None:
             shared.sync()
         private = [
-            DatabaseFile(name, _beside(resources.folder / name, _part(target.name, part), target))
+            DatabaseFile(name, _beside(resources.folder / name, part_name(target.name, part), target))
             for name, part in ((names.options, "options"), (names.manifest, "manifest"), ("CURRENT", "current"))
         ]
         view = DataOutputView()
         write_keyed_header(resources.header, view)
-        header = target.commit.put(_part(target.name, "header"), view.getvalue())
+        header = target.commit.put(part_name(target.name, "header"), view.getvalue())
         self._written[target.checkpoint_id] = files
         return SnapshotResult(
             DatabaseHandle(
@@ -147,7 +147,7 @@ class DatabaseCheckpointStrategy(SnapshotStrategy[LinkedFiles]):
     def _copied(path: Path, name: str, target: SnapshotTarget) -> StreamHandle:
         """Copy a file with entries to the shared folder, or beside `_metadata` where there is none."""
         if target.shared is None:
-            return _beside(path, f"{_part(target.name, 'table')}-{name.partition('.')[0]}", target, inline_bytes=0)
+            return _beside(path, f"{part_name(target.name, 'table')}-{name.partition('.')[0]}", target, inline_bytes=0)
         stored = str(uuid.uuid4())
         with path.open("rb") as source, target.shared.output(stored) as out:
             while piece := source.read(_PIECE_BYTES):
@@ -155,12 +155,6 @@ class DatabaseCheckpointStrategy(SnapshotStrategy[LinkedFiles]):
                 out.write(piece)
             out.sync()
         return AbsoluteFileHandle(f"{uri_of(target.shared)}/{stored}", path.stat().st_size)
-
-
-def _part(name: str, part: str) -> str:
-    """Return the name of a part of a subtask's stream: `ID-keyed-manifest-0` for `ID-keyed-0`."""
-    head, _, subtask = name.rpartition("-")
-    return f"{head}-{part}-{subtask}"
 
 
 def _beside(path: Path, name: str, target: SnapshotTarget, *, inline_bytes: int = INLINE_BYTES) -> StreamHandle:

@@ -15,11 +15,11 @@ from ....serializers.errors import ValueNotConvertible, located, shown
 from ....serializers.limits import MAX_VALUE_BYTES, require_room
 from ....serializers.views import SEPARATOR, DataInputView, DataOutputView
 from ...entry_keys import is_ambiguous, length_bytes
+from ...formats.flink.database_stream import following
 from ...formats.flink.entries import each_separated
 from ...runtime.states import AggregatingState, ListState, MapState, ReducingState, State, ValueState
 from ...value_copies import handing_out
 from ..key_bytes import VOID_BYTES, codec, decoder, encoder, exact_integers, namespace_bytes
-from .write_cache import prefix_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -312,7 +312,7 @@ class SortedMapState(_SortedState, MapState[Any, Any]):
 
     def _entries(self) -> Iterator[tuple[bytes, bytes]]:
         address = self._address()
-        batches = self._table.items(address, prefix_end(address))
+        batches = self._table.items(address, following(address))
         return (entry for batch in batches for entry in zip(*batch, strict=True))
 
     def _value(self, data: bytes | bytearray) -> Any:

@@ -61,12 +61,6 @@ class SortedStore(Protocol):
         """Free memory and files; the store cannot be used afterwards."""
 
 
-def prefix_end(prefix: bytes) -> bytes:
-    """Return the least key after all keys that begin with `prefix`, which is not empty and not all 0xFF."""
-    kept = prefix.rstrip(b"\xff")
-    return kept[:-1] + bytes([kept[-1] + 1])
-
-
 _ENTRY_BYTES = 200  # two objects and their places in a dict and a set
 _UNKNOWN = object()
 
