@@ -33,14 +33,14 @@ from ..transcode.elements import single_maps
 from ..transcode.executor_choice import choose_executor
 from ..transcode.factory import make_element_transcoder
 from .block_rewriter import BlockRewriter, whole_runs
-from .entry_sides import EntryRules, Side, Values
+from .entry_sides import EntryRules, Seen, Side, Values
 from .joined_tables import JoinedTables
 from .key_writer import EntryKeys, KeyWriter
 from .rewrite import new_keyed_header
 from .stream_rewriter import new_state_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ...compat.plan import MigrationPlan, OperatorPlan, StatePlan
     from ..formats.flink.handles import KeyedHandle, OperatorStateHandle
@@ -350,9 +350,21 @@ class _Failed(Exception):
         self.bad = bad
 
 
-def _failure(bad: BadValue) -> EntryFailure:
-    reason = f"{shown(bad.reason)}: {bad.cause}" if values_are_redacted() else bad.reason
-    return EntryFailure(path=bad.path, rule=bad.rule, reason=reason)
+def _sampled(rules: EntryRules, before: Seen, convert: Callable[[], Seen | Dropped | None]) -> SampledEntry:
+    """Return an entry before and after; `convert` returns what it becomes, or why it is left out.
+
+    It raises `ValueNotConvertible` where the migration would fail, and `_Failed` where the value could be put aside.
+    """
+    try:
+        after = convert()
+    except _Failed as failed:
+        bad = failed.bad
+        reason = f"{shown(bad.reason)}: {bad.cause}" if values_are_redacted() else bad.reason
+        return rules.failed(before, EntryFailure(path=bad.path, rule=bad.rule, reason=reason), ends=False)
+    except ValueNotConvertible as error:
+        path, rule = (str(error.where.get(name, none)) for name, none in (("path", "$"), ("rule", "")))
+        return rules.failed(before, EntryFailure(path=path, rule=rule, reason=error.what), ends=True)
+    return rules.changed(before, after) if isinstance(after, Seen) else rules.dropped(before, after)
 
 
 @attrs.frozen
@@ -414,25 +426,11 @@ class _Converting:
         """Convert an entry, or the entries of a key, and return it before and after."""
         with trusting(self.plan.trust):
             before = self.old.read(items, is_whole=self.rules.is_whole)
-            try:
-                new_items, dropped = self._converted(group, items)
-            except _Failed as failed:
-                return self.rules.failed(before, _failure(failed.bad), ends=False)
-            except ValueNotConvertible as error:
-                return self.rules.failed(before, _of_error(error), ends=True)
-            if not new_items or self.new is None:
-                return self.rules.dropped(before, dropped)
-            return self.rules.changed(before, self.new.read(new_items, is_whole=self.rules.is_whole))
+            return _sampled(self.rules, before, lambda: self._converted(group, items))
 
-    def _converted(self, group: int, items: list[Item]) -> tuple[list[Item], Dropped | None]:
-        """Return the new entries, and if there are none, why.
-
-        Raises:
-            _Failed: A value does not fit, and could be put aside.
-            ValueNotConvertible: The migration would fail.
-        """
+    def _converted(self, group: int, items: list[Item]) -> Seen | Dropped | None:
         if self.new is None:
-            return [], Dropped.STATE
+            return Dropped.STATE
         new_items, dropped = items, None
         if self.rewriter is not None:
             done = self.rewriter.convert(Block.of(group, self.at, items), self.at)
@@ -445,7 +443,7 @@ class _Converting:
             new_items, dropped = kept, dropped if len(kept) == len(new_items) else Dropped.SUPERSEDED
         if self.moving is not None:
             new_items = [(self.moving.moved(key, group)[1].entry_key, value) for key, value in new_items]
-        return new_items, dropped
+        return self.new.read(new_items, is_whole=self.rules.is_whole) if new_items else dropped
 
 
 @attrs.frozen
@@ -487,20 +485,14 @@ class _Elements:
     def entry(self, element: bytes) -> SampledEntry:
         """Convert an element, or an entry of the map, and return it before and after."""
         with trusting(self.plan.trust):
-            before = self.old.seen(element)
-            if self.new is None:
-                return self.rules.dropped(before, Dropped.STATE)
-            if self.transcoder is not None:
-                try:
-                    done = self.transcoder.transcode([element])
-                except ValueNotConvertible as error:
-                    return self.rules.failed(before, _of_error(error), ends=True)
-                for bad in done.quarantined:
-                    return self.rules.failed(before, _failure(bad), ends=False)
-                (element,) = done.elements
-            return self.rules.changed(before, self.new.seen(element))
+            return _sampled(self.rules, self.old.seen(element), lambda: self._converted(element))
 
-
-def _of_error(error: ValueNotConvertible) -> EntryFailure:
-    where = error.where
-    return EntryFailure(path=str(where.get("path", "$")), rule=str(where.get("rule", "")), reason=error.what)
+    def _converted(self, element: bytes) -> Seen | Dropped:
+        if self.new is None:
+            return Dropped.STATE
+        if self.transcoder is not None:
+            done = self.transcoder.transcode([element])
+            for bad in done.quarantined:
+                raise _Failed(bad)
+            (element,) = done.elements
+        return self.new.seen(element)

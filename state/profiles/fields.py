@@ -33,6 +33,7 @@ MOST_SHOWN = 256
 _CLASS = "class"
 _WORD, _FEW = 8, 64
 _MASKS = np.array([((1 << 64) - 1) ^ ((1 << 8 * (_WORD - size)) - 1) for size in range(_WORD + 1)], np.uint64)
+_MOST_AGE = np.uint64((1 << 63) - 1)
 _TWO_FORMS = "values of this field came in two forms, as some do not fit a column"
 
 
@@ -62,8 +63,8 @@ class AgesTally:
         is_past = numbers <= self.reference_ms
         is_counted = ~is_past if self.is_left else is_past
         # As unsigned numbers, differences of any two stamps fit; those above 2^63 are cut there.
-        ages = np.abs(self.reference_ms - numbers[is_counted].astype(object)) if _is_far(numbers) else None
-        ages = np.abs(self.reference_ms - numbers[is_counted]) if ages is None else _cut(ages)
+        now, stamped = np.int64(self.reference_ms).astype(np.uint64), numbers[is_counted].astype(np.uint64)
+        ages = np.minimum(stamped - now if self.is_left else now - stamped, _MOST_AGE).astype(np.int64)
         self.ages.add(ages)
         self.ahead += int(len(numbers) - is_counted.sum())
         if self.is_left:
@@ -82,14 +83,6 @@ class AgesTally:
         is_known = self.is_left or self.time_to_live_ms is not None
         ttl, expired = self.time_to_live_ms, self.expired if is_known else None
         return Ages(self.ages.result(), self.is_left, self.ahead, ttl, expired)
-
-
-def _is_far(numbers: np.ndarray[Any, Any]) -> bool:
-    return bool(len(numbers)) and (int(numbers.min()) < -(1 << 61) or int(numbers.max()) > 1 << 61)
-
-
-def _cut(ages: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    return np.asarray(np.minimum(ages, (1 << 63) - 1)).astype(np.int64)
 
 
 @attrs.define
