@@ -185,7 +185,7 @@ class Failure:
     def told(self) -> str:
         """It in a sentence."""
         if self.strict:
-            return f"{self.revision} needs a migration, which --strict does not allow"
+            return f"{self.revision} needs a migration, which a strict check does not accept"
         if self.loses and self.direction is Direction.FORWARD:
             return f"{self.revision} would not get all of the state back, or could fail on it"
         if self.loses:

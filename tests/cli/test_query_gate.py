@@ -71,7 +71,7 @@ def test_a_query_is_described_once_and_checked_against_that(run, write):
     assert forms[2].stdout.startswith("### migrate: the state of 1 of 2 queries in production must be rewritten first")
     assert "#### `clicks: aggregation 0/default`" in forms[2].stdout
     assert "SPK-10" in [one["ruleId"] for one in forms[1].data["runs"][0]["results"] if one["level"] == "error"]
-    assert "clicks.json needs a migration, which --strict does not allow" in strict.stdout
+    assert "clicks.json needs a migration, which a strict check does not accept" in strict.stdout
     assert "stateshift snapshot --queries" in missing.stderr
     files = ["state_history/queries/clicks.json", "state_history/queries/seen.json"]
     assert first.stdout.splitlines() == [f"written: {file}" for file in files]
