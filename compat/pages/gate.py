@@ -6,8 +6,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from ...serializers.wording import many
+from ..gate.levels import Direction
 from . import pieces
-from .pieces import Line, Operator, Placed, Row, Subject
+from .pieces import Commands, Line, Operator, Placed, Row, Subject
 from .rendering import piece
 
 if TYPE_CHECKING:
@@ -23,10 +24,9 @@ def gate_pieces(report: GateReport) -> list[Markup]:
     by_operator = groupby(enumerate(report.states), lambda one: one[1].operator)
     shown = [_operator(operator, list(states)) for operator, states in by_operator]
     placed = [
-        Placed(Row(finding), state.name, f"s{at}")
+        Placed(row, state.name, f"s{at}")
         for at, state in enumerate(report.states)
-        for finding in {one: None for failure in state.failures for one in failure.against}
-        if not state.passes
+        for row in (() if state.passes else _rows(state))
     ]
     return [
         pieces.verdict(
@@ -54,13 +54,22 @@ def _state(at: int, state: StateGate) -> Subject:
     lines = [Line(f"{one.direction}: {one.told}", "" if state.passes else "red") for one in state.failures]
     lines += [Line(f"accepted until {one.expires}: {one.rule}, {one.reason}", "yellow") for one in state.overridden]
     lines += [Line(f"no longer accepted since {one.expires}: {one.rule}", "red") for one in state.expired]
-    found = {one: None for failure in state.failures for one in failure.against}
     return Subject(
         anchor=f"s{at}",
         name=state.state,
         word="accept" if state.passes else "refuse",
         more=f"level {state.level}",
         lines=tuple(lines),
-        rows=tuple(map(Row, found)),
+        rows=_rows(state),
         is_open=not state.passes,
     )
+
+
+def _rows(state: StateGate) -> tuple[Row, ...]:
+    """Return what makes a state fail; an old job stays as it is, so that nothing said to a job helps it."""
+    found = {
+        (failure.direction, one): Row(one, Commands() if failure.direction is Direction.BACKWARD else None)
+        for failure in state.failures
+        for one in failure.against
+    }
+    return tuple(found.values())
