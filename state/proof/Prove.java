@@ -93,7 +93,9 @@ public final class Prove {
         } catch (Throwable problem) {
             problem.printStackTrace();
             if (problem instanceof ExecutionException && problem.getCause() != null) problem = problem.getCause();
-            for (Throwable cause = problem; cause != null; cause = cause.getCause()) tell("refused", shown(cause));
+            for (Throwable cause = problem; cause != null; cause = cause.getCause()) {
+                tell(isOfTheMachine(cause) ? "exhausted" : "refused", shown(cause));
+            }
         }
         tell(done ? "done" : "failed");
         Runtime.getRuntime().halt(done ? 0 : 1);
@@ -246,6 +248,11 @@ public final class Prove {
         for (String field : fields) line.add(field.replace('\t', ' ').replace('\n', ' ').replace('\r', ' '));
         answer.println(line);
         answer.flush();
+    }
+
+    /** Whether a problem says nothing about the savepoint: memory or disk do not suffice. */
+    static boolean isOfTheMachine(Throwable problem) {
+        return problem instanceof VirtualMachineError || String.valueOf(problem.getMessage()).contains("No space left on device");
     }
 
     static String shown(Throwable problem) {

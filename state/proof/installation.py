@@ -157,6 +157,12 @@ class FlinkInstallation:
                 f"Flink {self.release} ended before it had an answer; this says nothing about the savepoint",
                 advice=f"see its log: {kept_log(log)}",
             )
+        for _, cause in (line for line in lines if line[0] == "exhausted"):
+            raise FlinkFailed(
+                f"Flink {self.release} has not enough memory or disk, which says nothing about the savepoint:"
+                f" {cause[:200]}",
+                advice=f"set JAVA_TOOL_OPTIONS=-Xmx4g for memory, TMPDIR for a larger disk; its log: {kept_log(log)}",
+            )
         return _answer(lines, log)
 
     def _compiled(self) -> Path:

@@ -341,7 +341,9 @@ class _Findings:
         last = list(causes)[-_MOST_CAUSES:]
         words = [cause.partition(":")[0] for cause in last] if values_are_redacted() else last
         told = "; caused by ".join(words)
-        return f"Flink {self.release} does not restore it: {told}; its log is {kept_log(self.answer.log)}"
+        took = self.answer.savepoint is not None
+        what = "restored it, and failed to look its keys up" if took else "does not restore it"
+        return f"Flink {self.release} {what}: {told}; its log is {kept_log(self.answer.log)}"
 
     def _taken(self) -> Savepoint:
         """Return the savepoint that Flink took, with the operators under the ids of the proven one.

@@ -24,7 +24,7 @@ from stateshift import (
 )
 from stateshift.state.formats.flink.handles import InlineHandle
 from stateshift.state.formats.flink.keyed_readers import open_keyed
-from stateshift.state.proof.installation import FlinkInstallation
+from stateshift.state.proof.installation import FlinkFailed, FlinkInstallation
 from stateshift.state.proof.proof import prove
 from stateshift.state.savepoint.verify import Outcome
 
@@ -112,6 +112,14 @@ def test_names_are_told_in_any_locale(proven_by, tmp_path, monkeypatch):
 
     assert [] == failed(proof)
     assert 12 == proof.certificate["keys_found"]
+
+
+@pytest.mark.slow
+def test_a_flink_without_memory_says_nothing_about_a_savepoint(proven_by, monkeypatch):
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Xmx64m")
+
+    with pytest.raises(FlinkFailed, match="not enough memory or disk, which says nothing"):
+        proven_by(FIXTURES / SAMPLE)
 
 
 @pytest.mark.slow

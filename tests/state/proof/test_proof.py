@@ -143,6 +143,7 @@ def test_a_refusal_is_told_in_flinks_own_words(tmp_path):
     proof = prove(written(tmp_path / "savepoint"), MadeUpFlink(written, refused=refused))
 
     (detail,) = failed(proof)
+    assert detail.startswith("Flink 2.3.0 restored it, and failed to look its keys up: java.lang.Exception: job failed")
     assert "java.io.IOException: not a header; its log is " in detail
     log = Path(detail.rpartition(" ")[2])
     assert "what Flink says\n" == log.read_text(encoding="utf-8")
