@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 from collections import Counter
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
@@ -67,24 +68,28 @@ def newest_checkpoint(place: Folder) -> Folder | None:
         )
     jobs = [place, *(place.folder(name) for name in place.names() if _JOB.fullmatch(name))]
     found = [newest for job in jobs if (newest := _newest_of(job)) is not None]
-    return max(found, key=lambda one: one[0])[1] if found else None
+    return max(found, key=_order)[2] if found else None
 
 
-def _newest_of(job: Folder) -> tuple[float, Folder] | None:
-    """Return the newest completed checkpoint of one job, and when it was completed."""
+def _newest_of(job: Folder) -> tuple[float, int, Folder] | None:
+    """Return the newest completed checkpoint of one job, and when it was completed.
+
+    Not that of the highest number: a job that starts again from an older one, under its id, goes on from that number.
+    """
     try:
-        numbers = sorted(
-            (int(found[1]) for name in job.names() if (found := _CHECKPOINT.fullmatch(name))), reverse=True
-        )
+        numbers = [int(found[1]) for name in job.names() if (found := _CHECKPOINT.fullmatch(name))]
     except (SavepointNotFound, StorageFailed):
         return None
+    completed = list[tuple[float, int, Folder]]()
     for number in numbers:
         folder = job.folder(f"chk-{number}")
-        try:
-            return folder.written_s(METADATA), folder
-        except SavepointNotFound:
-            continue  # it is not complete, or was deleted
-    return None
+        with suppress(SavepointNotFound):  # it is not complete, or was deleted
+            completed.append((folder.written_s(METADATA), number, folder))
+    return max(completed, key=_order) if completed else None
+
+
+def _order(found: tuple[float, int, Folder]) -> tuple[float, int]:
+    return found[0], found[1]
 
 
 @attrs.frozen(slots=False)

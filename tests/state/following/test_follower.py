@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 import struct
@@ -34,6 +35,7 @@ from stateshift.state.following.checkpoints import newest_checkpoint
 from stateshift.state.following.database import ConvertedDatabase
 from stateshift.state.following.follower import Follower
 from stateshift.state.savepoint.verify import verify
+from stateshift.state.storage.files import Folder
 from stateshift.state.transcode.executor_choice import VARIABLE, ExecutorName
 
 NEW = Job(
@@ -291,6 +293,19 @@ def test_a_checkpoint_that_is_deleted_meanwhile_is_no_error(job, follower, monke
 
     assert 2 == len(asked)
     assert status.checkpoint.endswith("chk-2")
+
+
+def test_the_newest_checkpoint_is_not_that_of_the_highest_number(tmp_path):
+    """A job started again from chk-3 under its id, and chk-9 was retained; chk-12 is not complete."""
+    for number, completed_s in (("9", 100), ("3", 90), ("4", 200), ("5", 300)):
+        metadata = tmp_path / JOB / f"chk-{number}" / "_metadata"
+        metadata.parent.mkdir(parents=True)
+        metadata.touch()
+        os.utime(metadata, (completed_s, completed_s))
+    (tmp_path / JOB / "chk-12").mkdir()
+
+    for place in (tmp_path, tmp_path / JOB):
+        assert str(tmp_path / JOB / "chk-5") == newest_checkpoint(Folder.at(place)).place
 
 
 def test_files_of_the_job_are_only_read_and_those_it_deletes_are_told(job, follower):
