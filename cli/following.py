@@ -158,8 +158,11 @@ def follow(
     Returns:
         The report of the migration, if it was finished here.
     """
+    from ..state.publication.publish import IfTargetExists
+
     told = _Told(with_json=with_json)
     follower = following.follower(source, target, side, options, told)
+    follower.check_target(IfTargetExists(target_exists))
     stopped = ""
     with _interrupts_explained(follower):
         while not stopped:

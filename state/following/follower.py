@@ -36,7 +36,7 @@ from ..formats.flink.metadata import METADATA
 from ..migration.migration import DEFAULTS, migrate_savepoint
 from ..migration.preparation import prepare
 from ..migration.tasks import KeyedTask, RekeyTask
-from ..publication.publish import IfTargetExists
+from ..publication.publish import IfTargetExists, check_target
 from ..savepoint.reader import Savepoint
 from ..storage.files import Folder
 from .checkpoints import newest_checkpoint
@@ -173,6 +173,17 @@ class Follower:
     def target(self) -> str:
         """The place of the new savepoint."""
         return self._target.place
+
+    def check_target(self, target_exists: IfTargetExists = IfTargetExists.FAIL) -> None:
+        """Refuse before the stop what `finish` would refuse after it: a target that is not empty.
+
+        Args:
+            target_exists: What `finish` will do about it.
+
+        Raises:
+            TargetExists: It is taken.
+        """
+        check_target(self._target, target_exists)
 
     # Following
 

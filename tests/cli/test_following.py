@@ -76,6 +76,18 @@ def test_following_until_the_stop(job, tmp_path, options):
     assert not (tmp_path / "out.following").exists()
 
 
+def test_a_target_that_is_taken_is_refused_before_the_stop(run, job, tmp_path):
+    job.checkpoint()
+    job.savepoint(tmp_path / "out")
+    command = ("migrate", job.checkpoints, "out", "--job", "counting:job", "--follow", "--once")
+    ran = run(*command)
+
+    assert 2 == ran.status
+    assert "there is a savepoint in" in ran.stderr
+    assert not (tmp_path / "out.following").exists()
+    assert 0 == run(*command, "--target-exists", "replace").status
+
+
 def test_each_line_of_json_is_a_status(run, job):
     job.checkpoint()
     ran = run("migrate", job.checkpoints / JOB, "out", "--job", "counting:job", "--follow", "--once", "--json")
