@@ -123,7 +123,7 @@ def estimate(
     samples: dict[str, _Sample] = {}
     kept = sum(one.size for task in tasks if isinstance(task, KeyedTask | KeepTask) for one in task.kept_states)
     written = 0.0 if kept and _is_one_disk(source, target) else float(kept)
-    seconds = written / _COPY_BYTES_PER_S
+    seconds, longest = written / _COPY_BYTES_PER_S, 0.0
     for task in tasks:
         sample = _ELEMENTS if isinstance(task, OperatorTask) else _PLAIN
         if isinstance(task, KeyedTask | RekeyTask):
@@ -132,11 +132,13 @@ def estimate(
                 samples[operator_id] = sampler.sample_of(task, source)
             sample = samples[operator_id]
         written += task.size_bytes * sample.growth
-        seconds += task.size_bytes * sample.seconds_per_byte
-    engine = choose_engine(tasks, seconds, cores, with_spark=with_spark)
+        taken = task.size_bytes * sample.seconds_per_byte
+        seconds += taken
+        longest = max(longest, 0.0 if isinstance(task, RekeyTask) else taken)
+    engine = choose_engine(tasks, seconds, cores, longest, with_spark=with_spark)
     free = target.free_space_bytes()
     left = None if free is None else free + held_bytes
-    seconds, cores = (seconds, 1) if engine is Engine.PROCESS else (seconds_on_spark(seconds, cores), cores)
+    seconds, cores = (seconds, 1) if engine is Engine.PROCESS else (seconds_on_spark(seconds, cores, longest), cores)
     return Estimate(
         read, int(written), left, engine, seconds + compiling, cores, compiling > 0,
         executor=executor, lacks_numba=sampler.has_op_lists and lacks_numba(executor, share),

@@ -12,6 +12,7 @@ the heap backend has none, and converted keys may have another one.
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import chain, islice, pairwise
@@ -54,6 +55,8 @@ if TYPE_CHECKING:
 
 _HELD_BYTES = 64 << 20
 _ITEMS = 1 << 10
+_MOST_WAITING = 4
+"""How many pieces, of about a megabyte each, may wait to be written."""
 _FLINKS = StoredOptions("8.10.0", (Family(DEFAULT_FAMILY, "StringAppendTESTOperator"),))
 """What Flink sets by default: for a state that was not in a database before."""
 
@@ -225,7 +228,7 @@ class _Database:
         self._kept_parts: list[DatabasePart] = []
         self._kept_states: tuple[StateFiles, ...] = ()
         self._tables: dict[int, _TableFile] = {}
-        self._syncing = ThreadPoolExecutor(1)
+        self._threads = _Threads()
         self._written: list[str] = []
         self._states = {
             at: _SortedState(TableWriter(family, self._new_file, executor), self._opened, executor)
@@ -261,7 +264,7 @@ class _Database:
         }
         for file, (what, data) in contents.items():
             parts.append(DatabasePart(file, self._put(part_name(self._name, what), data)))
-        self._syncing.shutdown()
+        self._threads.end()
         view = DataOutputView()
         write_keyed_header(self._header, view)
         return Written(self._put(self._name, view.getvalue()), (), tuple(parts), self._kept_states)
@@ -284,7 +287,7 @@ class _Database:
 
     def discard(self) -> None:
         """Remove the files that were written, as far as the store allows it."""
-        self._syncing.shutdown()
+        self._threads.end()
         for table in self._tables.values():
             table.sink.discard()
         for attempt in self._written:
@@ -293,7 +296,7 @@ class _Database:
 
     def _new_file(self) -> tuple[int, _TableFile]:
         number, self._next = self._next, self._next + 1
-        table = self._tables[number] = _TableFile(StreamSink(self._target, self._table(number)), self._syncing)
+        table = self._tables[number] = _TableFile(StreamSink(self._target, self._table(number)), self._threads)
         return number, table
 
     @contextmanager
@@ -321,22 +324,43 @@ class _Database:
         return table_name(self._name, number)
 
 
+class _Threads:
+    """What waits for a disk: a thread writes, another one syncs the files that are finished."""
+
+    def __init__(self) -> None:
+        self.writing, self.syncing = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
+
+    def end(self) -> None:
+        """Wait for both."""
+        self.writing.shutdown()
+        self.syncing.shutdown()
+
+
 @attrs.define
 class _TableFile:
     """A file with entries: a small one goes into `_metadata`, as Flink does it.
 
-    A thread syncs those that are finished, which waits for a disk, while the next ones are written.
+    Bytes are written in their order while the next ones are made; an error comes with a later call.
     """
 
     sink: StreamSink
-    _syncing: ThreadPoolExecutor
+    _threads: _Threads
+    _waiting: deque[Future[int]] = attrs.field(factory=deque)
     _finished: Future[StoredBytes] = attrs.field(init=False)
 
     def write(self, data: bytes | memoryview) -> int:
-        return self.sink.write(data)
+        self._waiting.append(self._threads.writing.submit(self.sink.write, data))
+        if len(self._waiting) > _MOST_WAITING:
+            self._waiting.popleft().result()
+        return len(data)
 
     def finish(self) -> None:
-        self._finished = self._syncing.submit(self.sink.finish)
+        self._finished = self._threads.syncing.submit(self._finish)
+
+    def _finish(self) -> StoredBytes:
+        for written in self._waiting:
+            written.result()
+        return self.sink.finish()
 
     @property
     def stored(self) -> StoredBytes:

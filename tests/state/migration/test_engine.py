@@ -85,13 +85,21 @@ def test_the_estimate_has_the_faster_engine_and_its_time(savepoint, tmp_path, ch
     tasks, target = prepare(savepoint, job, MigrationOptions()).tasks, Folder.at(tmp_path / "new")
 
     little = estimate(tasks, savepoint.folder, target, 3)
-    much = estimate(grown(tasks, 10 << 30), savepoint.folder, target, 3)
+    much = estimate(3 * grown(tasks, 10 << 30), savepoint.folder, target, 3)
     named = estimate(tasks, savepoint.folder, target, 3, with_spark=True)
 
     assert [(Engine.PROCESS, 1), (Engine.SPARK, 3), (Engine.SPARK, 3)] == [
         (one.engine, one.cores) for one in (little, much, named)
     ]
     assert little.seconds < SPARK_START_S < named.seconds < much.seconds
+
+
+def test_one_long_task_is_not_divided_by_spark(savepoint, tmp_path):
+    tasks, target = prepare(savepoint, job_of(BigInt), MigrationOptions()).tasks, Folder.at(tmp_path / "new")
+
+    (one,) = tasks
+    assert Engine.PROCESS is estimate(grown([one], 30 << 30), savepoint.folder, target, 3).engine
+    assert seconds_on_spark(8.0, 4, longest=5.0) == SPARK_START_S + 5.0
 
 
 def test_twenty_million_small_entries_are_done_before_two_cores_of_spark_would_be(savepoint, tmp_path):
@@ -122,4 +130,4 @@ def test_what_goes_by_blocks_is_timed_in_blocks_as_large_as_in_a_run(tmp_path, m
 
     estimate(prepare(source, job(int), MigrationOptions()).tasks, source.folder, Folder.at(tmp_path / "new"), 2)
 
-    assert {(500, 8_000), (1, 1)} == {tuple(entries) for entries in seen.values()}
+    assert {(500, 12_000), (1, 1)} == {tuple(entries) for entries in seen.values()}
