@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
-from ..serializers.errors import TargetExists
+from ..serializers.errors import SavepointNotFound, TargetExists
 from ..state.progress import size_text
 from ..state.storage.stores import parted
 from .options import allowed_roots, as_one, is_spark, refuse_options
@@ -172,6 +172,11 @@ def follow(
                 if not follower.status.newest:
                     raise
                 status = follower.status  # the process that finishes is at work
+            except SavepointNotFound:
+                stopped = follower.wait(0)  # a job that ends deletes its checkpoints
+                if not stopped:
+                    raise
+                break
             told.tell(status)
             if status.finished or (following.once and status.is_up_to_date):
                 return None

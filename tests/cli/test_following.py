@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import sys
 import pytest
 from running_jobs import JOB, RunningJob, contents
 
-from stateshift import Savepoint
+from stateshift import Follower, Savepoint
 from stateshift.state.savepoint.verify import verify
 
 JOB_FILE = """
@@ -74,6 +75,26 @@ def test_following_until_the_stop(job, tmp_path, options):
         assert "98 entries of 1 state converted" in out
     assert 98 == len(contents(tmp_path / "out")["count"])
     assert not (tmp_path / "out.following").exists()
+
+
+def test_a_job_that_has_ended_and_has_deleted_its_checkpoints_is_finished(run, job, tmp_path, monkeypatch):
+    step, steps = Follower.step, []
+
+    def ending(follower):
+        steps.append(follower)
+        if len(steps) == 2:
+            job.savepoint(tmp_path / "savepoints" / "savepoint-1", stops=True)
+            shutil.rmtree(job.checkpoints)
+        return step(follower)
+
+    job.checkpoint()
+    monkeypatch.setattr(Follower, "step", ending)
+    command = ("migrate", job.checkpoints, "out", "--job", "counting:job", "--follow", "--interval", "0.1")
+    ran = run(*command, "--until", tmp_path / "savepoints")
+
+    assert 0 == ran.status
+    assert 2 == len(steps)
+    assert 100 == len(contents(tmp_path / "out")["count"])
 
 
 def test_a_target_that_is_taken_is_refused_before_the_stop(run, job, tmp_path):
