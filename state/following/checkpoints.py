@@ -217,7 +217,10 @@ class LinkedSnapshot:
 
 def held_bytes(snapshots: Iterable[LinkedSnapshot]) -> int:
     """Return the bytes that only some snapshots hold: of files that the job has deleted since, and of copies."""
-    facts = [(one.folder / name).stat() for one in snapshots for name in one.origins]
+    facts = list[os.stat_result]()
+    for path in (one.folder / name for one in snapshots for name in one.origins):
+        with suppress(FileNotFoundError):  # another process has applied it, and has deleted it
+            facts.append(path.stat())
     links = Counter(one.st_ino for one in facts)
     return sum({one.st_ino: one.st_size for one in facts if one.st_nlink == links[one.st_ino]}.values())
 

@@ -223,7 +223,7 @@ class Follower:
                     continue
                 self._apply()
                 break
-        return self._updated()
+            return self._updated()  # no other process deletes files meanwhile
 
     def _begin(self) -> None:
         """Note which savepoints were there before the job was followed."""

@@ -341,6 +341,22 @@ def test_files_of_several_snapshots_that_the_job_deletes_are_told_once(job, foll
     assert sum(sizes.values()) == following._updated().linked_bytes
 
 
+def test_what_a_process_that_finishes_and_dies_has_deleted_is_not_missed(job, follower, tmp_path, monkeypatch):
+    job.checkpoint()
+    following = follower()
+    following.step()
+    job.put("count", min(job.entries("count")), number(9))
+    last = job.savepoint(tmp_path / "last")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(subtask.FollowedSubtask, "followed", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            follower().finish(last)
+
+    assert following.step().is_up_to_date
+    assert 0 == following.status.linked_bytes
+
+
 def test_only_one_process_works_in_a_folder(job, follower):
     job.checkpoint()
     following = follower()
