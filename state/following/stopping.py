@@ -65,10 +65,12 @@ class StoppingSavepoints:
         """
         for name in sorted(self._names() - (self.earlier or frozenset()) - self.passed_over.keys()):
             folder = self.place.folder(name)
-            if not folder.exists(METADATA):
-                continue  # it is not complete
             try:
+                if not folder.exists(METADATA):
+                    continue  # it is not complete
                 savepoint = Savepoint.open(folder.place, allow_roots=self.allow_roots)
+            except SavepointNotFound:
+                continue  # it was deleted
             except CorruptSavepoint:
                 if time.monotonic() - self._damaged_s.setdefault(name, time.monotonic()) > _WRITTEN_S:
                     raise

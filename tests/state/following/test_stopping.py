@@ -11,6 +11,7 @@ from running_jobs import JOB, RunningJob, contents, new_job
 from stateshift import CorruptSavepoint, Follower
 from stateshift.state.following import stopping
 from stateshift.state.formats.flink.metadata import METADATA
+from stateshift.state.storage.files import Folder
 
 
 @pytest.fixture
@@ -112,6 +113,18 @@ def test_one_that_is_being_written_is_waited_for(job, follower, savepoints, tmp_
         following.wait(0)
     metadata.write_bytes((last / METADATA).read_bytes())
     assert str(metadata.parent) == following.wait(0)
+
+
+def test_other_files_and_a_savepoint_that_is_deleted_meanwhile_are_no_error(job, follower, savepoints, monkeypatch):
+    following = follower()
+    following.step()
+    shutil.rmtree(job.savepoint(savepoints / "savepoint-1", stops=True))
+    (savepoints / "savepoint-1").mkdir()
+    (savepoints / "README").write_text("of the team", encoding="utf-8")
+    assert "" == following.wait(0)
+
+    monkeypatch.setattr(Folder, "exists", lambda *_: True)
+    assert "" == following.wait(0)
 
 
 def test_waiting_ends_when_it_is_time_for_the_next_step(follower):
